@@ -1,0 +1,137 @@
+package substrate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// DirFS is the real FS: a directory of this host, on NFS or a local disk.
+type DirFS struct{ root string }
+
+// OpenDir returns the FS rooted at dir, which must exist.
+func OpenDir(dir string) (*DirFS, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", dir, err)
+	}
+	fi, err := os.Stat(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open volume: %w", err)
+	}
+	if !fi.IsDir() {
+		return nil, fmt.Errorf("open volume: %s is not a directory", abs)
+	}
+	return &DirFS{root: abs}, nil
+}
+
+// MakeDir makes dir and its missing parents, then opens it. Every process may
+// race here: a directory that exists is what all of them want.
+func MakeDir(dir string) (*DirFS, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make volume: %w", err)
+	}
+	return OpenDir(dir)
+}
+
+// Root is the absolute path of the directory.
+func (d *DirFS) Root() string { return d.root }
+
+func (d *DirFS) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
+
+// Open implements FS.
+func (d *DirFS) Open(name string) (File, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	return &osFile{f}, nil
+}
+
+// CreateExclusive implements FS.
+func (d *DirFS) CreateExclusive(name string) (File, error) {
+	f, err := os.OpenFile(d.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &osFile{f}, nil
+}
+
+// Mkdir implements FS.
+func (d *DirFS) Mkdir(name string) error { return os.Mkdir(d.path(name), 0o755) }
+
+// Rename implements FS. It is the bare system call: os.Rename looks at the target
+// first, and a look answered from the client's cache would decide in the server's place.
+func (d *DirFS) Rename(oldname, newname string) error {
+	o, n := d.path(oldname), d.path(newname)
+	for {
+		err := unix.Renameat(unix.AT_FDCWD, o, unix.AT_FDCWD, n)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return &os.LinkError{Op: "rename", Old: o, New: n, Err: err}
+		}
+		return nil
+	}
+}
+
+// Remove implements FS.
+func (d *DirFS) Remove(name string) error { return os.Remove(d.path(name)) }
+
+// List implements FS.
+func (d *DirFS) List(name string) ([]DirEntry, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	des, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]DirEntry, len(des))
+	for i, de := range des {
+		out[i] = DirEntry{Name: de.Name(), Dir: de.IsDir()}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out, nil
+}
+
+// SyncDir implements FS. On NFS the client has nothing to do for it: the server,
+// exported sync, answered the change only when it was durable.
+func (d *DirFS) SyncDir(name string) error {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+type osFile struct{ *os.File }
+
+func (f *osFile) Size() (int64, error) {
+	fi, err := f.File.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return fi.Size(), nil
+}
+
+func (f *osFile) Datasync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+		}
+		return nil
+	}
+}

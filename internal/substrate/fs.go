@@ -1,0 +1,47 @@
+package substrate
+
+import "io"
+
+// FS is a host's view of the volume. Names are slash-separated and relative to
+// the volume's root. There is no stat and no way to write to a file that somebody
+// else made: a file is written only through the handle that created it.
+//
+// Calls may block for as long as the volume hangs and cannot be cancelled.
+// Errors are *fs.PathError (or os.LinkError) around a syscall.Errno.
+type FS interface {
+	// Open opens an existing file for reading. It is an open on the wire: it
+	// sees what other hosts closed or fsynced before, in normal running.
+	Open(name string) (File, error)
+	// CreateExclusive creates a file that must not exist, open for reading and
+	// writing. EEXIST may be one's own success with its reply lost.
+	CreateExclusive(name string) (File, error)
+	// Mkdir makes a directory that must not exist.
+	Mkdir(name string) error
+	// Rename replaces newname atomically. ENOENT may be one's own success.
+	Rename(oldname, newname string) error
+	// Remove unlinks a file or removes an empty directory.
+	Remove(name string) error
+	// List opens the directory anew and returns its names, sorted.
+	List(name string) ([]DirEntry, error)
+	// SyncDir makes earlier creates, renames and removes in the directory durable.
+	SyncDir(name string) error
+}
+
+// DirEntry is a name in a directory and whether it names a directory.
+type DirEntry struct {
+	Name string
+	Dir  bool
+}
+
+// File is an open file. Handles from Open are read-only.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Size is the length the server knows at the open, plus what was written
+	// through this handle. It is not a way to learn news.
+	Size() (int64, error)
+	// Datasync makes the file's data durable. After an error the handle is dead:
+	// a second call that succeeds proves nothing.
+	Datasync() error
+}

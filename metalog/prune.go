@@ -1,0 +1,56 @@
+package metalog
+
+import (
+	"path"
+
+	"kaas.dev/kaas/internal/substrate"
+)
+
+// prune removes history that is older than the retention and older than the newest
+// base that a Check has covered: never that base, never anything after it, never a
+// claim. Oldest first, so that what remains is a suffix. It runs after a commit,
+// now and then; what fails is tried again at the next turn (rule 2).
+func (w *Writer[S]) prune() {
+	if w.opt.RetentionAge <= 0 && w.opt.RetentionEntries <= 0 {
+		return
+	}
+	every := 64
+	if w.opt.RetentionEntries > 0 {
+		every = min(every, max(w.opt.RetentionEntries/4, 1))
+	}
+	if w.sincePrune++; w.sincePrune < every || w.covered.Epoch != w.epoch {
+		return
+	}
+	w.sincePrune = 0
+	all, err := Positions(w.v, w.stream)
+	if err != nil {
+		return
+	}
+	excess := 0
+	if w.opt.RetentionEntries > 0 {
+		excess = len(all) - w.opt.RetentionEntries
+	}
+	for i, p := range all {
+		if !p.Less(w.covered) || w.ctx.Err() != nil {
+			return
+		}
+		if i >= excess && !w.expired(p) {
+			return
+		}
+		name := path.Join(w.stream, substrate.EpochName(p.Epoch), substrate.EntryName(p))
+		if err := w.v.Remove(name); err != nil && !isNotExist(err) {
+			return
+		}
+	}
+}
+
+func (w *Writer[S]) expired(p substrate.Position) bool {
+	if w.opt.RetentionAge <= 0 {
+		return false
+	}
+	e, plug, err := ReadEntry(w.v, w.stream, p)
+	if plug {
+		return true // an empty file tells nothing; what is above it decides
+	}
+	return err == nil && w.opt.Now().Sub(e.Time) > w.opt.RetentionAge
+}
