@@ -1,0 +1,234 @@
+package metalog
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	"kaas.dev/kaas/internal/substrate"
+)
+
+// Reader follows a stream that others write. It shows only committed states and
+// never goes back. It is for one goroutine.
+//
+// The rule it lives by: read the entry, then open and list the session that its
+// epoch names, in this order. Its token there and no directory: committed, since
+// whoever claims later seals first and then sees the entry. Anything else: discard
+// what was read and wait for the successor's base. The other order is unsound: a
+// seal may fall between the look and the entry.
+type Reader[S any] struct {
+	v      *substrate.Volume
+	stream string
+	sc     *Schema[S]
+
+	cur     *loaded[S] // what is shown; nil before the first state
+	epoch   substrate.Epoch
+	session string // of epoch
+	hasHead bool   // a listing showed HEAD, so that reopening it is sound
+}
+
+// NewReader returns a reader that has not looked yet.
+func NewReader[S any](v *substrate.Volume, stream string, sc *Schema[S]) *Reader[S] {
+	return &Reader[S]{v: v, stream: stream, sc: sc, epoch: -1}
+}
+
+// Snapshot is the newest committed state seen, and false before there is one.
+func (r *Reader[S]) Snapshot() (Snapshot[S], bool) {
+	if r.cur == nil {
+		return Snapshot[S]{State: r.sc.New()}, false
+	}
+	return r.cur.Snapshot, true
+}
+
+// Poll looks once for news. An error leaves the reader as it was, and the next
+// Poll looks again; what is damaged stays an error and is never skipped.
+func (r *Reader[S]) Poll(ctx context.Context) (changed bool, err error) {
+	if r.cur != nil && !r.cur.closed {
+		changed, ended, err := r.pollEpoch(ctx)
+		if err != nil || changed || !ended {
+			return changed, err
+		}
+	}
+	return r.pollSuccessor(ctx)
+}
+
+// pollEpoch looks for news in the epoch that is followed. ended reports that its
+// owner can write nothing more that counts.
+func (r *Reader[S]) pollEpoch(ctx context.Context) (changed, ended bool, err error) {
+	if r.v.Breaks.SessionBeforeEntry {
+		if ok, err := r.v.Unsealed(r.session); err != nil || !ok {
+			return false, err == nil, err
+		}
+	}
+	to, err := r.newest()
+	if err != nil {
+		return false, false, err
+	}
+	next := r.cur
+	if r.cur.Pos.Less(to) {
+		if next, err = r.advance(ctx, to); err != nil {
+			return false, false, err
+		}
+	}
+	if !r.v.Breaks.SessionBeforeEntry {
+		ok, err := r.v.Unsealed(r.session)
+		if err != nil || !ok {
+			return false, err == nil, err
+		}
+	}
+	changed = r.cur.Pos.Less(next.Pos)
+	r.cur = next
+	return changed, next.closed, nil
+}
+
+// newest is the position that HEAD names, or the listing's while there is no HEAD:
+// a name that was looked up while absent may stay absent for a minute.
+func (r *Reader[S]) newest() (substrate.Position, error) {
+	dir := path.Join(r.stream, substrate.EpochName(r.epoch))
+	if r.hasHead {
+		name := path.Join(dir, substrate.HeadName)
+		b, err := r.v.ReadFile(name)
+		if err != nil {
+			return substrate.Position{}, err
+		}
+		var h head
+		if _, err := substrate.DecodeFile(name, substrate.KindHead, b, &h); err == nil {
+			return h.Pos, nil
+		}
+		// HEAD is a hint and is not fsynced, so a crash may leave it torn; the listing
+		// is the truth, and nothing of it is skipped.
+	}
+	return r.newestListed(r.epoch)
+}
+
+// newestListed is the newest non-empty entry of an epoch in a listing.
+func (r *Reader[S]) newestListed(e substrate.Epoch) (substrate.Position, error) {
+	es, err := r.v.ListFresh(path.Join(r.stream, substrate.EpochName(e)))
+	if err != nil {
+		return substrate.Position{}, err
+	}
+	if e == r.epoch {
+		for _, de := range es {
+			r.hasHead = r.hasHead || de.Name == substrate.HeadName
+		}
+	}
+	return NewestEntry(r.v, r.stream, e)
+}
+
+// NewestEntry is the newest non-empty entry of an epoch that a listing shows, or
+// the zero position.
+func NewestEntry(v *substrate.Volume, stream string, e substrate.Epoch) (substrate.Position, error) {
+	ps, err := v.ListEntries(stream, e)
+	if err != nil {
+		return substrate.Position{}, err
+	}
+	for i := len(ps) - 1; i >= 0; i-- {
+		b, err := v.ReadFile(substrate.EntryPath(stream, ps[i]))
+		if err != nil {
+			return substrate.Position{}, err
+		}
+		if len(b) > 0 {
+			return ps[i], nil
+		}
+	}
+	return substrate.Position{}, nil
+}
+
+// advance folds the entries after the shown one up to to. Where they are pruned
+// already it starts again from the newest base.
+func (r *Reader[S]) advance(ctx context.Context, to substrate.Position) (*loaded[S], error) {
+	l := *r.cur
+	for n := l.Pos.Seq + 1; n <= to.Seq; n++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := substrate.Position{Epoch: to.Epoch, Seq: n}
+		e, plug, err := ReadEntry(r.v, r.stream, p)
+		if isNotExist(err) {
+			return load(ctx, r.v, r.stream, to, r.sc)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if plug { // a sealer was here; the session will say so
+			return &l, nil
+		}
+		if err := l.apply(r.stream, r.sc, e); err != nil {
+			return nil, err
+		}
+	}
+	return &l, nil
+}
+
+// pollSuccessor looks for the newest epoch above the followed one that has an
+// entry, and moves there if its session is unsealed.
+func (r *Reader[S]) pollSuccessor(ctx context.Context) (bool, error) {
+	epochs, err := r.v.ListEpochs(r.stream)
+	if err != nil {
+		return false, err
+	}
+	for i := len(epochs) - 1; i >= 0 && epochs[i] > r.epoch; i-- {
+		to, err := NewestEntry(r.v, r.stream, epochs[i])
+		if err != nil {
+			return false, err
+		}
+		if to.IsZero() {
+			continue
+		}
+		return r.move(ctx, to)
+	}
+	return false, nil
+}
+
+func (r *Reader[S]) move(ctx context.Context, to substrate.Position) (bool, error) {
+	name := substrate.ClaimPath(r.stream, to.Epoch)
+	b, err := r.v.ReadFile(name)
+	if err != nil {
+		return false, err
+	}
+	claim, err := substrate.DecodeClaim(name, b)
+	if err != nil {
+		return false, err
+	}
+	if r.v.Breaks.SessionBeforeEntry {
+		if ok, err := r.v.Unsealed(claim.Session); err != nil || !ok {
+			return false, err
+		}
+	}
+	l, err := load(ctx, r.v, r.stream, to, r.sc)
+	if err != nil {
+		return false, err
+	}
+	if !r.v.Breaks.SessionBeforeEntry {
+		if ok, err := r.v.Unsealed(claim.Session); err != nil || !ok {
+			return false, err // a later owner's base will tell what of this counts
+		}
+	}
+	r.cur, r.epoch, r.session, r.hasHead = l, to.Epoch, claim.Session, false
+	return true, nil
+}
+
+// Follow polls until ctx ends, every interval or when wake says so, and calls on
+// with each new state, and failed (if not nil) with each error, after which it
+// goes on.
+func (r *Reader[S]) Follow(ctx context.Context, interval time.Duration, wake <-chan struct{}, on func(Snapshot[S]), failed func(error)) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-t.C:
+		}
+		changed, err := r.Poll(ctx)
+		if err != nil && failed != nil && ctx.Err() == nil {
+			failed(fmt.Errorf("follow %s: %w", r.stream, err))
+		}
+		if changed {
+			on(r.cur.Snapshot)
+		}
+		t.Reset(interval)
+	}
+}
