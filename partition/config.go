@@ -1,0 +1,71 @@
+package partition
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config of a partition. A zero field has the default that its comment names.
+type Config struct {
+	SegmentBytes       int64         // segment.bytes; 1 GiB
+	SegmentAge         time.Duration // segment.ms; 7 days
+	IndexIntervalBytes int           // index.interval.bytes; 4,096
+	MaxMessageBytes    int           // max.message.bytes, of a whole batch as sent; 1 MiB + 12
+	// FlushMessages is the broker's log.flush.interval.messages. 1, the default, is durable;
+	// above it the fdatasync is left out, never the Check: what was not synced can be
+	// lost with its host, and on NFS at any takeover.
+	FlushMessages int64
+	// RecoveryPointBytes is how many bytes may be appended before the manifest gets a new
+	// recovery point, and so how much a takeover scans and copies; 64 MiB.
+	RecoveryPointBytes int64
+	// RecoveryPointIdle is how long after the last append an idle partition publishes one; 5 s.
+	RecoveryPointIdle time.Duration
+	// LogAppendTime is message.timestamp.type=LogAppendTime.
+	LogAppendTime bool
+	// TimestampAfterMax is message.timestamp.after.max.ms; 1 hour. Negative is no bound.
+	TimestampAfterMax time.Duration
+	// HistoryEntries and HistoryAge bound the manifest's history; 100 and 7 days.
+	HistoryEntries int
+	HistoryAge     time.Duration
+
+	Now  func() time.Time // time.Now
+	Node int32            // this broker, for people
+	Log  *slog.Logger     // slog.Default
+
+	breaks breaks
+}
+
+// breaks takes single rules away, for the tests of the tests.
+type breaks struct {
+	noSync        bool // acknowledge without fdatasync
+	noTailCopy    bool // adopt the tail where it lies
+	ackBeforeName bool // acknowledge in a segment that no manifest names yet
+	noCheck       bool // acknowledge without a Check
+}
+
+func orElse[T comparable](p *T, def T) {
+	var zero T
+	if *p == zero {
+		*p = def
+	}
+}
+
+func (c Config) withDefaults() Config {
+	orElse(&c.SegmentBytes, 1<<30)
+	orElse(&c.SegmentAge, 7*24*time.Hour)
+	orElse(&c.IndexIntervalBytes, 4096)
+	orElse(&c.MaxMessageBytes, 1<<20+12)
+	orElse(&c.FlushMessages, 1)
+	orElse(&c.RecoveryPointBytes, 64<<20)
+	orElse(&c.RecoveryPointIdle, 5*time.Second)
+	orElse(&c.TimestampAfterMax, time.Hour)
+	orElse(&c.HistoryEntries, 100)
+	orElse(&c.HistoryAge, 7*24*time.Hour)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}

@@ -1,0 +1,33 @@
+// Package partition keeps one partition's log on the shared volume: its segments,
+// its manifest, and the leadership that may write them.
+//
+// # On the volume
+//
+//	topics/<topic ID, 32 hex>/<partition>/meta/…              a metalog stream, the manifest; its epoch is the leader epoch
+//	topics/<topic ID>/<partition>/<base>.<epoch>.<gen>.log    record batches, 20, 10 and 10 decimal digits
+//	topics/<topic ID>/<partition>/<base>.<epoch>.<gen>.index  rebuildable, never fsynced
+//
+// A segment holds Kafka record batches (KIP-98) as sent, but for base offset,
+// partition leader epoch and, where the topic asks for it, append time. The epoch in
+// its name is that of the leader who made it and gen counts within the epoch, so that
+// no name is made twice: 00000000000000000042.0000000007.0000000000.log.
+//
+// # Invariants
+//
+//   - What the manifest does not admit does not exist: it gives every segment but the
+//     newest an end, in offsets and bytes, and the newest a recovery point.
+//   - The offset is assigned at the one point that orders the write.
+//   - A batch is acknowledged and shown only after fdatasync of its file, a manifest
+//     that names the file, and a Check of the session that began after both.
+//   - Nothing appends to a file of another leader: a takeover copies what follows the
+//     recovery point into a segment of its own before it shows any of it.
+//   - After a failed write or fdatasync the partition has failed; nothing is tried again
+//     and believed.
+//   - Nothing is locked during I/O.
+//
+// # Call order
+//
+// [BuildTopic] once; then, under the epoch the controller assigned, [Open],
+// [Partition.Append] with [Appended.Wait], [Partition.Read], and at the end
+// [Partition.Relinquish] or [Partition.Abandon].
+package partition
