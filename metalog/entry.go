@@ -9,10 +9,11 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// Event is one past-tense fact. Data is opaque here; the schema's Apply reads it.
+// Event is one past-tense fact. Data, one msgpack value, is opaque here; the schema's
+// Apply reads it.
 type Event struct {
-	Type string             `msgpack:"t" json:"type"`
-	Data msgpack.RawMessage `msgpack:"d" json:"-"`
+	Type string `msgpack:"t" json:"type"`
+	Data []byte `msgpack:"d" json:"-"`
 }
 
 // NewEvent encodes v as the data of an event.
@@ -51,7 +52,7 @@ type entryBody struct {
 	Time    int64              `msgpack:"time_ms"`
 	Reason  string             `msgpack:"reason"`
 	Events  []Event            `msgpack:"events"`
-	State   msgpack.RawMessage `msgpack:"state,omitempty"`
+	State   []byte             `msgpack:"state,omitempty"`
 }
 
 // encode returns the file's bytes and sets Sum and Size.

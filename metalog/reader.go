@@ -61,15 +61,14 @@ func (r *Reader[S]) pollEpoch(ctx context.Context) (changed, ended bool, err err
 			return false, err == nil, err
 		}
 	}
-	to, err := r.newest()
+	next, err := r.read(ctx)
 	if err != nil {
-		return false, false, err
-	}
-	next := r.cur
-	if r.cur.Pos.Less(to) {
-		if next, err = r.advance(ctx, to); err != nil {
-			return false, false, err
+		// What the owner of a sealed epoch left may be torn or pruned: a successor's
+		// base stands for it. Of a living owner it is an error.
+		if ok, serr := r.v.Unsealed(r.session); serr == nil && !ok {
+			return false, true, nil
 		}
+		return false, false, err
 	}
 	if !r.v.Breaks.SessionBeforeEntry {
 		ok, err := r.v.Unsealed(r.session)
@@ -80,6 +79,15 @@ func (r *Reader[S]) pollEpoch(ctx context.Context) (changed, ended bool, err err
 	changed = r.cur.Pos.Less(next.Pos)
 	r.cur = next
 	return changed, next.closed, nil
+}
+
+// read folds what the followed epoch holds beyond the shown state.
+func (r *Reader[S]) read(ctx context.Context) (*loaded[S], error) {
+	to, err := r.newest()
+	if err != nil || !r.cur.Pos.Less(to) {
+		return r.cur, err
+	}
+	return r.advance(ctx, to)
 }
 
 // newest is the position that HEAD names, or the listing's while there is no HEAD:
