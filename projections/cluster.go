@@ -1,0 +1,89 @@
+package projections
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Cluster is the view of the cluster stream. It never changes; all that its
+// methods return is shared and only to be read.
+type Cluster struct {
+	topics  map[TopicID]*Topic
+	names   map[string]*Topic
+	brokers map[int32]Broker
+	// removing holds deleted topics, by ID, whose directory may still be there.
+	removing map[TopicID]string
+	// brokerConfigs holds what was set for a broker by ID in decimal, or for all by "".
+	brokerConfigs  map[string]map[string]string
+	nextProducerID int64
+
+	sorted func() []*Topic // made at the first use
+}
+
+// NewCluster is the view of a stream without events.
+func NewCluster() *Cluster {
+	return (&Cluster{
+		topics: map[TopicID]*Topic{}, names: map[string]*Topic{}, brokers: map[int32]Broker{},
+		removing: map[TopicID]string{}, brokerConfigs: map[string]map[string]string{},
+	}).seal()
+}
+
+// seal readies a view that is complete.
+func (c *Cluster) seal() *Cluster {
+	c.sorted = sync.OnceValue(func() []*Topic {
+		return slices.SortedFunc(maps.Values(c.topics), func(a, b *Topic) int { return cmp.Compare(a.Name, b.Name) })
+	})
+	return c
+}
+
+// Topic returns the living topic of that name, or nil.
+func (c *Cluster) Topic(name string) *Topic { return c.names[name] }
+
+// TopicByID returns the living topic with that ID, or nil.
+func (c *Cluster) TopicByID(id TopicID) *Topic { return c.topics[id] }
+
+// Topics returns the living topics by name.
+func (c *Cluster) Topics() []*Topic { return c.sorted() }
+
+// Broker returns a registered broker.
+func (c *Cluster) Broker(id int32) (Broker, bool) {
+	b, ok := c.brokers[id]
+	return b, ok
+}
+
+// Brokers returns the registered brokers by ID, fenced ones too.
+func (c *Cluster) Brokers() []Broker {
+	return slices.SortedFunc(maps.Values(c.brokers), func(a, b Broker) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// BrokerConfigs returns what was set for a broker, by its ID in decimal, or for
+// every broker, by "".
+func (c *Cluster) BrokerConfigs(name string) map[string]string { return c.brokerConfigs[name] }
+
+// NextProducerID is the lowest producer ID that was never handed out.
+func (c *Cluster) NextProducerID() int64 { return c.nextProducerID }
+
+// Removing returns the deleted topics whose directory may still be there, by ID,
+// with the name they had.
+func (c *Cluster) Removing() map[TopicID]string { return c.removing }
+
+// PartitionCount counts the partitions of all living topics.
+func (c *Cluster) PartitionCount() int {
+	n := 0
+	for _, t := range c.topics {
+		n += len(t.Partitions)
+	}
+	return n
+}
+
+// Equal reports whether two views show the same.
+func (c *Cluster) Equal(d *Cluster) bool {
+	return c.nextProducerID == d.nextProducerID &&
+		maps.EqualFunc(c.topics, d.topics, (*Topic).equal) &&
+		maps.EqualFunc(c.names, d.names, (*Topic).equal) &&
+		maps.EqualFunc(c.brokers, d.brokers, Broker.equal) &&
+		maps.Equal(c.removing, d.removing) &&
+		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal)
+}

@@ -1,0 +1,97 @@
+package projections
+
+import "maps"
+
+// draft is a view under way: a batch of events is applied to it. Maps and topics
+// are the old view's until something in them changes, and are cloned only once.
+type draft struct {
+	Cluster
+	own struct {
+		topics, brokers, removing, configs bool
+		topic                              map[TopicID]bool
+	}
+}
+
+func newDraft(c *Cluster) *draft { return &draft{Cluster: *c} }
+
+// view ends the draft.
+func (d *draft) view() *Cluster {
+	c := d.Cluster
+	return c.seal()
+}
+
+func (d *draft) ownTopics() {
+	if d.own.topics {
+		return
+	}
+	d.own.topics = true
+	d.own.topic = map[TopicID]bool{}
+	d.topics, d.names = maps.Clone(d.topics), maps.Clone(d.names)
+}
+
+// addTopic puts a topic that the caller made into the view.
+func (d *draft) addTopic(t *Topic) {
+	d.ownTopics()
+	d.own.topic[t.ID] = true
+	d.topics[t.ID], d.names[t.Name] = t, t
+}
+
+func (d *draft) dropTopic(t *Topic) {
+	d.ownTopics()
+	delete(d.topics, t.ID)
+	delete(d.names, t.Name)
+}
+
+// editTopic returns a topic that may be changed, nil if it is unknown.
+func (d *draft) editTopic(id TopicID) *Topic {
+	t := d.topics[id]
+	if t == nil {
+		return nil
+	}
+	if d.own.topics && d.own.topic[id] {
+		return t
+	}
+	t = t.clone()
+	d.addTopic(t)
+	return t
+}
+
+func (d *draft) setBroker(b Broker) {
+	if !d.own.brokers {
+		d.own.brokers = true
+		d.brokers = maps.Clone(d.brokers)
+	}
+	d.brokers[b.ID] = b
+}
+
+func (d *draft) ownRemoving() {
+	if !d.own.removing {
+		d.own.removing = true
+		d.removing = maps.Clone(d.removing)
+	}
+}
+
+func (d *draft) setBrokerConfigs(name string, configs map[string]string) {
+	if !d.own.configs {
+		d.own.configs = true
+		d.brokerConfigs = maps.Clone(d.brokerConfigs)
+	}
+	if len(configs) == 0 {
+		delete(d.brokerConfigs, name)
+	} else {
+		d.brokerConfigs[name] = configs
+	}
+}
+
+// edited is configs with set put in and deleted taken out, a new map.
+func edited(configs, set map[string]string, deleted []string) map[string]string {
+	out := maps.Clone(configs)
+	if out == nil {
+		out = make(map[string]string, len(set))
+	}
+	maps.Copy(out, set)
+	for _, k := range deleted {
+		delete(out, k)
+	}
+	return out
+}

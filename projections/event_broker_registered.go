@@ -1,0 +1,33 @@
+package projections
+
+import "fmt"
+
+// BrokerRegistered says that a process serves under a broker ID. Epoch is above
+// that of the ID's earlier registrations.
+type BrokerRegistered struct {
+	ID        int32      `msgpack:"id" json:"id"`
+	Epoch     int64      `msgpack:"epoch" json:"epoch"`
+	Host      string     `msgpack:"host" json:"host"`
+	Listeners []Listener `msgpack:"listeners" json:"listeners"`
+	Rack      string     `msgpack:"rack,omitempty" json:"rack,omitempty"`
+}
+
+func init() { register(func() Fact { return new(BrokerRegistered) }) }
+
+// EventName implements Fact.
+func (*BrokerRegistered) EventName() string { return "BrokerRegistered" }
+
+func (e *BrokerRegistered) String() string {
+	s := fmt.Sprintf("broker %d registered, epoch %d", e.ID, e.Epoch)
+	for _, l := range e.Listeners {
+		s += fmt.Sprintf(", %s://%s:%d", l.Name, l.Host, l.Port)
+	}
+	return s
+}
+
+func (e *BrokerRegistered) apply(d *draft) {
+	if old, ok := d.brokers[e.ID]; ok && e.Epoch <= old.Epoch {
+		return
+	}
+	d.setBroker(Broker{ID: e.ID, Epoch: e.Epoch, Host: e.Host, Listeners: e.Listeners, Rack: e.Rack})
+}
