@@ -1,0 +1,32 @@
+// Package coordinator runs a broker on the shared volume: it holds the broker's two
+// sessions, owns the cluster stream, and keeps the partitions that the view assigns
+// to it open. In this form a broker is its own controller.
+//
+// # On the volume
+//
+//	sessions/<uuid>                   two of this process: one as controller, one for data
+//	meta/<volume ID>/cluster          the cluster stream, see metalog and projections
+//	topics/<topic ID>                 a topic's directory, see partition
+//	topics/~deleted~<topic ID>        a deleted topic on its way out
+//
+// # Invariants
+//
+//   - The view shows only what is committed, and goes only forward.
+//   - A directory that serves one node ID is refused to any other, unchanged.
+//   - A newcomer with the same node ID wins at once: its claim seals the older
+//     process, whose Done closes with substrate.ErrFenced. Nobody waits for anybody.
+//   - A topic's directory is complete before TopicCreated is published, and is
+//     removed only after TopicDeleted is committed or TopicCreated was refused for
+//     good. A directory that no metadata names is nobody's to remove by guesswork.
+//   - A partition is opened only under an epoch that the view gives it. One that
+//     cannot be opened, or that fails, is given a higher one until it serves.
+//   - A producer ID is handed out once: its block is committed first.
+//   - Work on the volume belongs to the broker, never to the request that asked for
+//     it: a client that goes away leaves nothing half done.
+//   - No mutex is held during I/O or while waiting.
+//
+// # Call order
+//
+// [Start], then any of the methods from any goroutine, then [Broker.Stop], also
+// after [Broker.Done].
+package coordinator

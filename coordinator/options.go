@@ -1,0 +1,54 @@
+package coordinator
+
+import (
+	"log/slog"
+	"time"
+
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+// Options of a broker. Zero fields have the defaults that their comments name.
+type Options struct {
+	NodeID    int32                  // node.id
+	Host      string                 // for people: who holds a session
+	Listeners []projections.Listener // as advertised
+	Rack      string                 // broker.rack
+	// PartitionConfig gives the configuration that a topic's partitions are opened
+	// with. Nil means partition's defaults. Now, Node and Log are filled in.
+	PartitionConfig func(*projections.Topic) partition.Config
+	// HistoryAge and HistoryEntries bound the cluster stream's history: 7 days and
+	// 10,000 (metadata.history.retention.ms and .entries).
+	HistoryAge     time.Duration
+	HistoryEntries int
+	// CheckInterval is how often an idle broker looks whether it was fenced; 500 ms.
+	CheckInterval time.Duration
+	// OpenParallel bounds how many partitions are opened or closed at once; 16.
+	OpenParallel int
+	Now          func() time.Time // time.Now
+	Log          *slog.Logger     // slog.Default
+}
+
+func (o Options) withDefaults() Options {
+	orElse(&o.HistoryAge, 7*24*time.Hour)
+	orElse(&o.HistoryEntries, 10_000)
+	orElse(&o.CheckInterval, 500*time.Millisecond)
+	orElse(&o.OpenParallel, 16)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.PartitionConfig == nil {
+		o.PartitionConfig = func(*projections.Topic) partition.Config { return partition.Config{} }
+	}
+	return o
+}
+
+func orElse[T comparable](p *T, def T) {
+	var zero T
+	if *p == zero {
+		*p = def
+	}
+}
