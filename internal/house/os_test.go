@@ -24,8 +24,7 @@ var fileCalls = map[string][]string{
 
 // fileCallsAllowed are the places outside internal/substrate that may reach files,
 // none of them on the volume. Tests may look at a directory from outside anywhere.
-var fileCallsAllowed = []struct{ dir, call, reason string }{
-}
+var fileCallsAllowed = []struct{ dir, call, reason string }{}
 
 func TestFilesAreReachedThroughTheSubstrate(t *testing.T) {
 	tr := load(t)

@@ -86,20 +86,20 @@ func skipDir(name string) bool {
 	return false
 }
 
-func (t *tree) add(name string) error {
+func (tr *tree) add(name string) error {
 	if !strings.HasSuffix(name, ".go") {
-		t.Text = append(t.Text, name)
+		tr.Text = append(tr.Text, name)
 		return nil
 	}
-	b, err := os.ReadFile(filepath.Join(t.Root, name))
+	b, err := os.ReadFile(filepath.Join(tr.Root, name))
 	if err != nil {
 		return err
 	}
-	f, err := parser.ParseFile(t.Fset, name, b, parser.ParseComments|parser.SkipObjectResolution)
+	f, err := parser.ParseFile(tr.Fset, name, b, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
-	t.Go = append(t.Go, &goFile{
+	tr.Go = append(tr.Go, &goFile{
 		Name: name, Dir: path.Dir(name), Test: strings.HasSuffix(name, "_test.go"),
 		Lines: strings.Count(string(b), "\n"), AST: f,
 	})

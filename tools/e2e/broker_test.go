@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const topic = "lines"
+
+// need skips the test unless end-to-end tests are wanted and the tools are there.
+func need(t *testing.T, tools ...string) {
+	t.Helper()
+	mode := os.Getenv("KAAS_E2E")
+	if mode == "" {
+		t.Skip("starts whole brokers: set KAAS_E2E=1 to run it")
+	}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err == nil {
+			continue
+		}
+		if mode == "all" {
+			t.Fatalf("KAAS_E2E=all, but %s is not installed", tool)
+		}
+		t.Skipf("%s is not installed", tool)
+	}
+}
+
+// buildBroker makes the binary once for all tests.
+var buildBroker = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kaas-e2e-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "kaas")
+	cmd := exec.Command("go", "build", "-o", bin, "kaas.dev/kaas/server/cmd/kaas")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the broker: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if os.Getenv("KAAS_E2E") != "" {
+		if bin, err := buildBroker(); err == nil {
+			os.RemoveAll(filepath.Dir(bin))
+		}
+	}
+	os.Exit(code)
+}
+
+// broker is one broker process at a time on one data directory and address.
+type broker struct {
+	t    *testing.T
+	dir  string
+	addr string
+	http string
+	log  *bytes.Buffer // of the running process; read when it has ended
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+func startBroker(t *testing.T) *broker {
+	t.Helper()
+	b := &broker{t: t, dir: filepath.Join(t.TempDir(), "data"), addr: freeAddr(t), http: freeAddr(t)}
+	b.start()
+	t.Cleanup(func() {
+		b.kill()
+		if t.Failed() {
+			t.Logf("the broker's last log:\n%s", tail(b.log.Bytes(), 8192))
+		}
+	})
+	return b
+}
+
+func (b *broker) start() {
+	b.t.Helper()
+	bin, err := buildBroker()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.log, b.done = &bytes.Buffer{}, make(chan struct{})
+	b.cmd = exec.Command(bin, "--set", "listeners=PLAINTEXT://"+b.addr, "--set", "http.listeners="+b.http, "--set", "log.dirs="+b.dir)
+	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	cmd, done := b.cmd, b.done
+	go func() {
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		close(done)
+	}()
+	b.waitReady()
+}
+
+// waitReady waits until the broker answers a request.
+func (b *broker) waitReady() {
+	b.t.Helper()
+	cl := newClient(b.t, b.addr)
+	defer cl.Close()
+	began := time.Now()
+	for time.Since(began) < 20*time.Second {
+		ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
+		err := cl.Ping(ctx)
+		cancel()
+		if err == nil {
+			b.t.Logf("broker answers %v after its start", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		select {
+		case <-b.done:
+			b.t.Fatalf("the broker ended: %v\n%s", b.cmd.ProcessState, b.log.Bytes())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	b.t.Fatal("the broker does not answer after 20 s")
+}
+
+// kill is kill -9, and waits until the process is gone.
+func (b *broker) kill() {
+	_ = b.cmd.Process.Kill() // an error says that it is gone already
+	<-b.done
+}
+
+// stop asks the broker to end and wants it to end well.
+func (b *broker) stop() {
+	b.t.Helper()
+	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		b.t.Fatal(err)
+	}
+	select {
+	case <-b.done:
+	case <-time.After(20 * time.Second):
+		b.t.Fatal("the broker has not ended 20 s after SIGTERM")
+	}
+	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
+		b.t.Fatalf("the broker ended with code %d after SIGTERM\n%s", code, b.log.Bytes())
+	}
+}
+
+// killAt kills and restarts the broker each time the topic has grown to one of the
+// given numbers of records. It returns when the last restart is done, or fails if
+// the producer was done first: then nothing was interrupted.
+func (b *broker) killAt(producerDone <-chan struct{}, sizes ...int64) {
+	b.t.Helper()
+	for _, size := range sizes {
+		b.waitSize(producerDone, size)
+		b.kill()
+		b.start()
+	}
+}
+
+func (b *broker) waitSize(producerDone <-chan struct{}, size int64) {
+	b.t.Helper()
+	cl := newClient(b.t, b.addr)
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	deadline := time.After(2 * time.Minute)
+	for {
+		if end := endOffset(b.t.Context(), adm); end >= size {
+			b.t.Logf("kill -9 at %d records", end)
+			return
+		}
+		select {
+		case <-producerDone:
+			b.t.Fatalf("the producer ended before the topic had %d records: nothing was interrupted", size)
+		case <-deadline:
+			b.t.Fatalf("the topic has not reached %d records in 2 minutes", size)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// endOffset is the topic's end, or -1 while it cannot be told.
+func endOffset(ctx context.Context, adm *kadm.Client) int64 {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ends, err := adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return -1
+	}
+	if end, ok := ends.Lookup(topic, 0); ok && end.Err == nil {
+		return end.Offset
+	}
+	return -1
+}
+
+func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cl
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func tail(b []byte, n int) []byte {
+	if len(b) > n {
+		return b[len(b)-n:]
+	}
+	return b
+}

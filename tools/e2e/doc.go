@@ -1,0 +1,22 @@
+// Package e2e runs a whole broker process against clients that people use: kcat,
+// a Go client, and the Java console producer of Apache Kafka. It has no code of
+// its own but tests.
+//
+// # Use
+//
+//	KAAS_E2E=1 go test ./tools/e2e      runs what this machine has the tools for, and says what it skips
+//	KAAS_E2E=all go test ./tools/e2e    a missing tool is a failure; this is what .ci/run does
+//	KAAS_E2E_MB=200                     megabytes of text to send; 50 unless told otherwise
+//	KAAS_E2E_CLASSPATH=...              jars with the Java tools; java/pom.xml names them, Maven finds them
+//
+// Without KAAS_E2E every test skips, so that "go test ./..." needs only Go.
+//
+// # What is shown
+//
+//   - What went in comes out, byte for byte, in order.
+//   - After kill -9 in the middle of producing, every acknowledged line is there,
+//     in order of first appearance. A line whose answer was lost may stand twice.
+//   - An idempotent producer's record is at the offset that was acknowledged.
+//   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
+//     each finished before the next began, as the kernel saw them.
+package e2e

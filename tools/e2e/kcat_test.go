@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"testing"
+)
+
+func TestKcatByteIdentical(t *testing.T) {
+	need(t, "kcat")
+	b := startBroker(t)
+	run(t, exec.Command("kcat", "-P", "-b", b.addr, "-t", topic, "-l", textFile(t)))
+	wantSame(t, kcatConsume(t, b.addr), text())
+	b.stop()
+	b.start()
+	wantSame(t, kcatConsume(t, b.addr), text())
+}
+
+func TestKcatKilledBroker(t *testing.T) {
+	need(t, "kcat")
+	b := startBroker(t)
+	want := split(text())
+	// -E: kcat gives up on the first moment without a broker otherwise. It ends with
+	// an error if one line was not acknowledged in the end.
+	cmd := exec.Command("kcat", "-P", "-E", "-b", b.addr, "-t", topic, "-l", textFile(t))
+	wait := spawn(t, cmd)
+	n := int64(len(want))
+	b.killAt(wait.done, n/10, n/2)
+	wait.ended(t)
+	wantFirstAppearances(t, split(kcatConsume(t, b.addr)), want)
+}
+
+// kcatConsume reads the topic from its beginning to its end.
+func kcatConsume(t *testing.T, addr string) []byte {
+	t.Helper()
+	return run(t, exec.Command("kcat", "-C", "-e", "-q", "-b", addr, "-t", topic, "-o", "beginning"))
+}
+
+// run returns what a command printed, and fails the test unless it ended well.
+func run(t *testing.T, cmd *exec.Cmd) []byte {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd.Args[0], err, tail(stderr.Bytes(), 4096))
+	}
+	return stdout.Bytes()
+}
+
+// running is a command that runs beside the test.
+type running struct {
+	cmd  *exec.Cmd
+	out  bytes.Buffer // read when done is closed
+	err  error
+	done chan struct{}
+}
+
+func spawn(t *testing.T, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{cmd: cmd, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &r.out, &r.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		r.err = cmd.Wait()
+		close(r.done)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // an error says that it has ended
+		<-r.done
+	})
+	return r
+}
+
+// ended waits for the command and fails the test unless it ended well.
+func (r *running) ended(t *testing.T) {
+	t.Helper()
+	<-r.done
+	if r.err != nil {
+		t.Fatalf("%s: %v\n%s", r.cmd.Args[0], r.err, tail(r.out.Bytes(), 4096))
+	}
+}
