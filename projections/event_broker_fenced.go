@@ -14,7 +14,9 @@ func init() { register(func() Fact { return new(BrokerFenced) }) }
 // EventName implements Fact.
 func (*BrokerFenced) EventName() string { return "BrokerFenced" }
 
-func (e *BrokerFenced) String() string { return fmt.Sprintf("broker %d fenced, epoch %d", e.ID, e.Epoch) }
+func (e *BrokerFenced) String() string {
+	return fmt.Sprintf("broker %d fenced, epoch %d", e.ID, e.Epoch)
+}
 
 func (e *BrokerFenced) apply(d *draft) {
 	b, ok := d.brokers[e.ID]
