@@ -158,7 +158,7 @@ func (h *Host) list(path string) ([]substrate.DirEntry, error) {
 		return l, nil
 	}
 	hd := h.dir(d)
-	if n := len(hd.seen); n > 0 && h.s.chance(h.s.cfg.StaleList) {
+	if n := len(hd.seen); n > 0 && h.mayBeStale(path) && h.s.chance(h.s.cfg.StaleList) {
 		return hd.seen[h.s.rng.IntN(n)], nil
 	}
 	h.revalidate(d, hd)
@@ -169,6 +169,10 @@ func (h *Host) list(path string) ([]substrate.DirEntry, error) {
 		hd.seen = append(hd.seen, l)
 	}
 	return l, nil
+}
+
+func (h *Host) mayBeStale(dir string) bool {
+	return h.s.cfg.StaleIn == nil || h.s.cfg.StaleIn(dir)
 }
 
 // Info is what Stat tells.

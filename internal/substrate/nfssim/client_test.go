@@ -262,3 +262,36 @@ func TestCachedDirectoryMayHaveMoved(t *testing.T) {
 		t.want(err, fs.ErrNotExist)
 	})
 }
+
+func TestRenameOntoDirectoryIsRefusedWhateverIsCached(t *testing.T) {
+	story(t, Config{}, func(t *story1) {
+		a, b := t.s.Host("a").FS(), t.s.Host("b").FS()
+		t.write(a, "0", "token")
+		t.ok(t.s.HardLink("0", "backup"))
+		held, err := a.Open("0")
+		t.ok(err)
+		t.ok(a.Rename("0", "1"))
+		_, err = a.Open("0")
+		t.want(err, fs.ErrNotExist)
+		t.ok(b.Mkdir("0"))
+		t.want(a.Rename("1", "0"), syscall.EISDIR, syscall.EEXIST)
+		t.reads(a, "1", "token")
+		t.ok(held.Close())
+	})
+}
+
+func TestCachedNameAnswersMkdirAndRename(t *testing.T) {
+	seeds(t, Config{}, func(t *story1) string {
+		a, b := t.s.Host("a").FS(), t.s.Host("b").FS()
+		t.write(a, "0", "token")
+		t.reads(b, "0", "token")
+		_, err := b.Open("1")
+		t.want(err, fs.ErrNotExist)
+		t.ok(a.Rename("0", "1"))
+		t.want(b.Rename("1", "2"), fs.ErrNotExist) // it is there
+		res := outcome(b.Mkdir("0"))               // it is free
+		t.list(b, ".")
+		t.ok(b.Rename("1", "2"))
+		return res
+	}, "ok", outcome(syscall.EEXIST))
+}

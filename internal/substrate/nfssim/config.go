@@ -19,6 +19,9 @@ type Config struct {
 	Delegations bool
 	// StaleList is the probability that List answers with an earlier listing.
 	StaleList float64
+	// StaleIn limits StaleList to some directories; nil means all. A follower's look
+	// at a session must be fresh, as it is on real clients; a claimant's need not.
+	StaleIn func(dir string) bool
 	// LostReply is the probability that an applied Rename, Remove (ENOENT or EIO),
 	// CreateExclusive or Mkdir (EEXIST or EIO) reports an error.
 	LostReply float64

@@ -89,10 +89,15 @@ func (d direct) Rename(oldname, newname string) error {
 			return err
 		}
 		old, err := d.s.srv.rename(sd, sn, dd, dn)
-		if err == nil && old != nil {
+		if err != nil {
+			return err
+		}
+		if old != nil {
 			d.s.recall(old, nil)
 		}
-		return err
+		d.s.recall(child(dd, dn), nil)
+		d.s.srv.syncDir(sd)
+		return nil
 	})
 	if e, ok := err.(*os.LinkError); ok {
 		e.Old, e.New = oldname, newname

@@ -1,8 +1,6 @@
 package nfssim
 
-import (
-	"slices"
-)
+import "slices"
 
 // Ops is how many calls have been performed.
 func (s *Sim) Ops() int {
@@ -40,6 +38,7 @@ func (s *Sim) FailNext(err error) {
 }
 
 // Hang keeps calls that match parked until Unhang, or until their process dies.
+// match is asked with the simulation locked and may not call it.
 func (s *Sim) Hang(match func(Op) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,8 +136,7 @@ func (f *hostFile) writeback() {
 	k := f.h.s.rng.IntN(len(f.dirty))
 	for j := 0; j < k; j++ {
 		if f.dirty[j].overlaps(f.dirty[k]) {
-			k = j
-			break
+			k, j = j, -1
 		}
 	}
 	if err := f.send(f.dirty[k]); err != nil {

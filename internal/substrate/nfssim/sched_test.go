@@ -15,7 +15,6 @@ import (
 func busy(t *testing.T, cfg Config, calls int) (trace []string, elapsed time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		cfg.TraceLen = calls + 100
 		s := New(cfg)
 		var left atomic.Int64
 		for i := range 3 {
@@ -40,9 +39,35 @@ func busy(t *testing.T, cfg Config, calls int) (trace []string, elapsed time.Dur
 		}
 		trace = s.Trace()
 		elapsed = time.Since(begun)
+		checkCounts(t, s)
 		s.Stop()
 	})
 	return trace, elapsed
+}
+
+// checkCounts kills everything and counts the links and opens that remain.
+func checkCounts(t *testing.T, s *Sim) {
+	for _, h := range s.hosts {
+		for _, p := range slices.Clone(h.procs) {
+			p.Kill()
+		}
+	}
+	links := map[*inode]int{s.srv.root: 1}
+	var count func(d *inode)
+	count = func(d *inode) {
+		for _, k := range d.kids {
+			links[k]++
+			if k.isDir {
+				count(k)
+			}
+		}
+	}
+	count(s.srv.root)
+	for i, n := range links {
+		if i.nlink != n || i.opens != 0 || i.writers != 0 {
+			t.Errorf("inode %d has %d links (counted %d), %d opens, %d writers", i.id, i.nlink, n, i.opens, i.writers)
+		}
+	}
 }
 
 func churn(p substrate.FS, who string, calls int) {
@@ -66,7 +91,7 @@ func churn(p substrate.FS, who string, calls int) {
 }
 
 func TestReplay(t *testing.T) {
-	cfg := Config{Delegations: true, StaleList: 0.1, LostReply: 0.1, Late: 0.3}
+	cfg := Config{Delegations: true, StaleList: 0.1, LostReply: 0.1, Late: 0.3, TraceLen: 2100}
 	for seed := range int64(10) {
 		cfg.Seed = seed
 		cfg.Local = seed%3 == 2
@@ -87,6 +112,12 @@ func TestReplay(t *testing.T) {
 	cfg.Seed = 2
 	if b, _ := busy(t, cfg, 500); slices.Equal(a, b) {
 		t.Error("two seeds gave one trace")
+	}
+}
+
+func TestCountsOverSeeds(t *testing.T) {
+	for seed := range int64(50) {
+		busy(t, Config{Seed: seed, Local: seed%3 == 0, Delegations: true, LostReply: 0.1, Late: 0.3, RestartStale: seed%2 == 0}, 400)
 	}
 }
 
