@@ -97,15 +97,16 @@ func (r *Reader[S]) newest() (substrate.Position, error) {
 	if r.hasHead {
 		name := path.Join(dir, substrate.HeadName)
 		b, err := r.v.ReadFile(name)
-		if err != nil {
+		// A client that replaces a file which a process of its host holds open takes the
+		// name away for a moment, so an absent HEAD is no news.
+		if err != nil && !isNotExist(err) {
 			return substrate.Position{}, err
 		}
 		var h head
 		if _, err := substrate.DecodeFile(name, substrate.KindHead, b, &h); err == nil {
 			return h.Pos, nil
 		}
-		// HEAD is a hint and is not fsynced, so a crash may leave it torn; the listing
-		// is the truth, and nothing of it is skipped.
+		// Nor is a torn one: HEAD is not fsynced. The listing is the truth.
 	}
 	return r.newestListed(r.epoch)
 }

@@ -59,12 +59,9 @@ func chain(ctx context.Context, v *substrate.Volume, stream string, to substrate
 		for i := range part {
 			g.Go(func() error {
 				p := substrate.Position{Epoch: to.Epoch, Seq: top - uint64(i)}
-				e, plug, err := ReadEntry(v, stream, p)
-				if plug {
-					return &substrate.DamageError{File: substrate.EntryPath(stream, p), Cause: "empty, within a series"}
-				}
+				e, _, err := ReadEntry(v, stream, p)
 				if i > 0 && errors.Is(err, fs.ErrNotExist) {
-					return nil // below the base; found out in order
+					return nil // pruned, or plugged since: below the base, or found out in order
 				}
 				part[i] = e
 				return err
@@ -76,7 +73,7 @@ func chain(ctx context.Context, v *substrate.Volume, stream string, to substrate
 		for i, e := range part {
 			if e == nil {
 				p := substrate.Position{Epoch: to.Epoch, Seq: top - uint64(i)}
-				return nil, fmt.Errorf("%s: %w: the series has no base above it", substrate.EntryPath(stream, p), fs.ErrNotExist)
+				return nil, fmt.Errorf("%s: %w, and the series has no base above it", substrate.EntryPath(stream, p), fs.ErrNotExist)
 			}
 			out = append(out, e)
 			if e.Base {

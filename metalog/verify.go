@@ -47,8 +47,19 @@ func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verifica
 	for _, e := range epochs {
 		r.epoch(e)
 	}
+	for _, p := range r.gaps {
+		// Removals are not fsynced one by one, so a crash may bring some back.
+		f := Finding{File: substrate.EntryPath(stream, p), Fault: !p.Less(r.base), Detail: "the entry before it is missing"}
+		if !f.Fault {
+			f.Detail += ": pruned history"
+		}
+		r.out.Findings = append(r.out.Findings, f)
+	}
 	if r.out.Newest.IsZero() {
 		r.fault(stream, "no entry in any epoch: the stream cannot be continued; restore it with kaas-meta restore")
+	}
+	if !r.out.Newest.IsZero() && r.base.Epoch != r.out.Newest.Epoch {
+		r.fault(substrate.EntryPath(stream, r.out.Newest), "its epoch has no base: the stream cannot be continued")
 	}
 	return &r.out, nil
 }
@@ -58,6 +69,8 @@ type verifier[S any] struct {
 	sc   *Schema[S]
 	out  Verification
 	sums map[substrate.Position]uint32
+	base substrate.Position   // the newest
+	gaps []substrate.Position // entries whose predecessor in the epoch is missing
 }
 
 func (r *verifier[S]) fault(file, format string, a ...any) {
@@ -116,6 +129,10 @@ func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur
 			r.note(name, "holds an event of type %q, which this build does not know", ev.Type)
 		}
 	}
+	if cur != nil && e.Pos.Seq != cur.Pos.Seq+1 {
+		r.gaps = append(r.gaps, p)
+		cur = nil
+	}
 	if cur != nil {
 		if err := cur.apply(stream, r.sc, e); err != nil {
 			r.fault(name, "%v", cause(err))
@@ -123,13 +140,14 @@ func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur
 		}
 	}
 	if e.Base {
-		return r.base(name, e, cur)
+		r.base = p
+		return r.checkBase(name, e, cur)
 	}
 	return cur
 }
 
-// base decodes a base's state and compares it with the fold of what is before it.
-func (r *verifier[S]) base(name string, e *Entry, cur *loaded[S]) *loaded[S] {
+// checkBase decodes a base's state and compares it with the fold of what is before it.
+func (r *verifier[S]) checkBase(name string, e *Entry, cur *loaded[S]) *loaded[S] {
 	st, err := r.sc.Decode(e.State)
 	if err != nil {
 		r.fault(name, "state: %v", err)

@@ -39,7 +39,7 @@ func (v *Volume) Place(tmp, target string) (made bool, err error) {
 			there = there || e.Name == path.Base(target)
 		}
 		if mine {
-			_ = v.RemoveTree(tmp)
+			_ = v.Discard(tmp)
 		}
 		if !there {
 			return false, fmt.Errorf("place %s: %w", target, rerr)

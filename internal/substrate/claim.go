@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -94,7 +95,7 @@ func (c *claimer) tryTake(e Epoch, session string) (bool, ClaimBody, error) {
 	}
 	tmp := c.v.TempName(c.stream, c.s.id)
 	if err := c.v.buildDir(tmp, map[string][]byte{ClaimName: data}); err != nil {
-		_ = c.v.RemoveTree(tmp)
+		_ = c.v.Discard(tmp)
 		return false, body, err
 	}
 	rerr := c.v.Rename(tmp, path.Join(c.stream, EpochName(e)))
@@ -102,11 +103,11 @@ func (c *claimer) tryTake(e Epoch, session string) (bool, ClaimBody, error) {
 		// Refused, or mine with the reply lost: the claim in place tells.
 		got, err := c.readClaim(e)
 		if err != nil {
-			_ = c.v.RemoveTree(tmp)
+			_ = c.v.Discard(tmp)
 			return false, body, errors.Join(rerr, err)
 		}
 		if got.Nonce != body.Nonce {
-			_ = c.v.RemoveTree(tmp)
+			_ = c.v.Discard(tmp)
 			return false, got, nil
 		}
 	}
@@ -309,24 +310,15 @@ func (c *claimer) sweepTemporaries(k Epoch) {
 		}
 		for _, e := range es {
 			owner, ok := tempOwner(e.Name)
-			for _, s := range c.sealed {
-				if ok && owner == s {
-					_ = c.v.RemoveTreeOrFile(path.Join(dir, e.Name), e.Dir)
-				}
+			switch name := path.Join(dir, e.Name); {
+			case !ok || !slices.Contains(c.sealed, owner):
+			case e.Dir:
+				_ = c.v.Discard(name)
+			default:
+				_ = c.v.Remove(name)
 			}
 		}
 	}
-}
-
-// RemoveTreeOrFile removes a name that a listing showed.
-func (v *Volume) RemoveTreeOrFile(name string, dir bool) error {
-	if dir {
-		return v.RemoveTree(name)
-	}
-	if err := v.Remove(name); err != nil && !isNotExist(err) {
-		return err
-	}
-	return nil
 }
 
 // ListEntries lists an epoch's entry names, plugs included, in order. A name that

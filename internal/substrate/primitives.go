@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"syscall"
 
 	"github.com/google/uuid"
@@ -154,7 +155,24 @@ func (v *Volume) EnsureDir(dir string) error {
 	return v.syncDir(path.Dir(dir))
 }
 
-// RemoveTree drives a directory to being gone (rule 2). It tolerates whoever does
+// Discard removes a temporary directory that a rename may be about to put in place,
+// or just has: one's own after an ambiguous answer, or a sealed session's. It is
+// renamed to a ~deleted~ name first, which the server lets only one of the two
+// renames win (rule 1), and emptied there. Emptying it under its own name would
+// reach, through this host's cached handle, into the directory where it now is.
+func (v *Volume) Discard(dir string) error {
+	away := path.Join(path.Dir(dir), DeletedPrefix+strings.TrimPrefix(path.Base(dir), newPrefix))
+	if err := v.Rename(dir, away); err != nil {
+		if isNotExist(err) {
+			return nil // renamed into place, discarded by another, or our own lost reply: anyone removes it later
+		}
+		return err
+	}
+	return v.RemoveTree(away)
+}
+
+// RemoveTree drives a directory to being gone (rule 2). No other process may be
+// about to rename it: see [Volume.Discard]. It tolerates whoever does
 // the same; a name still held open elsewhere (.nfs*) makes it return an error, and
 // the caller calls again later.
 func (v *Volume) RemoveTree(dir string) error {

@@ -41,7 +41,9 @@ type Session struct {
 		closed  bool
 		leads   map[string]bool // streams led, by directory; true where the end was not definite
 	}
-	wg sync.WaitGroup
+	wg     sync.WaitGroup
+	ctx    context.Context // ends with Close; a Check that is being retried gives up
+	cancel context.CancelFunc
 
 	at int // the token's name, owned by the running goroutine
 	// lastPassed is when the last passed Check began; owned like at, read under mu.
@@ -58,6 +60,7 @@ type checkBatch struct {
 func (v *Volume) OpenSession(id Identity) (*Session, error) {
 	s := &Session{v: v, id: v.newID(), fenced: make(chan struct{})}
 	s.mu.leads = map[string]bool{}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	token, err := EncodeFile(KindSession, 0, id)
 	if err != nil {
 		return nil, err
@@ -203,7 +206,9 @@ func (s *Session) check() error {
 		if err := s.findToken(); err != nil {
 			return err
 		}
-		pause(context.Background(), i)
+		if pause(s.ctx, i); s.ctx.Err() != nil {
+			break
+		}
 	}
 	return fmt.Errorf("check of session %s: %w: %w", s.id, ErrUnknown, cause)
 }
@@ -241,12 +246,13 @@ func (s *Session) checkByOpen() error {
 
 func (s *Session) tokenPath(n int) string { return path.Join(SessionPath(s.id), string(rune('0'+n))) }
 
-// Close waits for the Check in flight. The token stays where it is: a session is
+// Close refuses further Checks and waits for the one in flight. The token stays where it is: a session is
 // never deleted, for a late rename of its process would find a free name.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.closed = true
 	s.mu.Unlock()
+	s.cancel()
 	return waitGroup(ctx, &s.wg)
 }
 

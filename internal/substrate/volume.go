@@ -110,7 +110,7 @@ func (v *Volume) makeID(wantID string) (string, error) {
 	}
 	if rerr := v.Rename(tmp, volumeDir); rerr != nil {
 		// Lost the race, or a lost reply: what is there now decides.
-		_ = v.RemoveTree(tmp)
+		_ = v.Discard(tmp)
 		if got, err := v.readID(); err == nil {
 			id = got
 		} else {
