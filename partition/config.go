@@ -2,12 +2,13 @@ package partition
 
 import (
 	"log/slog"
+	"math"
 	"time"
 )
 
 // Config of a partition. A zero field has the default that its comment names.
 type Config struct {
-	SegmentBytes       int64         // segment.bytes; 1 GiB
+	SegmentBytes       int64         // segment.bytes; 1 GiB, at most 2 GiB - 1
 	SegmentAge         time.Duration // segment.ms; 7 days
 	IndexIntervalBytes int           // index.interval.bytes; 4,096
 	MaxMessageBytes    int           // max.message.bytes, of a whole batch as sent; 1 MiB + 12
@@ -61,6 +62,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.TimestampAfterMax, time.Hour)
 	orElse(&c.HistoryEntries, 100)
 	orElse(&c.HistoryAge, 7*24*time.Hour)
+	c.SegmentBytes = min(c.SegmentBytes, math.MaxInt32) // an index has 32 bits for a byte
 	if c.Now == nil {
 		c.Now = time.Now
 	}

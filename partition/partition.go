@@ -3,88 +3,156 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
 )
 
 // Partition is the leadership of one partition by this process in one epoch.
-type Partition struct{}
+//
+// Appends queue up. A writer goroutine takes all that are queued and writes them; a
+// committer takes all that is written, syncs it, has a manifest name its files, has a
+// Check cover it and moves the high watermark. Both live only while there is work, and
+// appends go on during a commit.
+type Partition struct {
+	s     *substrate.Session
+	v     *substrate.Volume
+	w     *metalog.Writer[*Manifest]
+	dir   string
+	name  string // topic-partition, for people
+	epoch substrate.Epoch
+	cfg   Config
 
-// Appended is a batch that has its offset and is on its way to the volume.
-type Appended struct {
-	BaseOffset     int64
-	LogAppendTime  int64 // milliseconds, or -1 where the topic keeps the producer's time
-	LogStartOffset int64
+	ctx    context.Context // ends with the partition
+	cancel context.CancelFunc
+	done   chan struct{} // closed with err set
+	gone   chan struct{} // closed when nothing of the partition runs or is open
+
+	mu struct {
+		sync.Mutex
+		err     error // why it ended
+		closing bool  // no further Append
+		closed  bool  // the closed manifest is out
+		changed chan struct{}
+
+		next    int64 // offset of the next append
+		queue   [][]byte
+		group   chan struct{} // closed when what is queued now is committed
+		writing bool          // the writer lives
+
+		segs       []*segment // ascending; replaced, never changed in place
+		recent     []*segment // with open files, least recently used first
+		written    mark
+		pending    []chan struct{} // groups that are written
+		committing bool            // the committer lives
+		recover    bool            // a recovery point is due
+		timer      *time.Timer     // publishes a recovery point when idle; nil while it does not run
+		timedAt    int64           // end of the log when the timer was started
+
+		hw        mark
+		recovered int64 // offset of the newest recovery point
+		logStart  int64
+		epochs    []EpochStart
+	}
+	wg      sync.WaitGroup // writer and committer
+	readers sync.WaitGroup
+
+	active *segment // where the writer writes; the writer's
+	gen    uint32   // of the next segment; the writer's
+	spare  [][]byte // the writer's
+
+	recPos int64 // byte of the recovery point in the newest admitted segment; the committer's
 }
 
-// Fetched is what a Read found.
-type Fetched struct {
-	Records          []byte // whole batches
-	HighWatermark    int64
-	LastStableOffset int64
-	LogStart         int64
+// mark is a place in the log.
+type mark struct {
+	offset int64
+	seg    *segment // that ends or goes on there; nil in a log without segments
+	pos    int64
 }
 
-var errTodo = errors.New("not built yet")
-
-// BuildTopic makes the topic's directory, complete, in one rename. It is idempotent.
-func BuildTopic(v *substrate.Volume, session string, id [16]byte, name string, partitions int, now time.Time) error {
-	return errTodo
-}
-
-// DeleteTopicDir drives the topic's directory to being gone, or returns ctx's error.
-func DeleteTopicDir(ctx context.Context, v *substrate.Volume, id [16]byte) error { return errTodo }
-
-// Open takes the partition over in the given epoch.
-func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index int32, epoch int32, cfg Config) (*Partition, error) {
-	return nil, errTodo
-}
-
-// Append validates a batch, gives it its offsets in place and queues it for the volume.
-// The buffer is the partition's until Wait has returned something other than ctx's error.
-func (p *Partition) Append(ctx context.Context, batch []byte) (*Appended, error) { return nil, errTodo }
-
-// Wait returns nil when the batch is committed.
-func (a *Appended) Wait(ctx context.Context) error { return errTodo }
-
-// Read returns whole batches from the one that contains offset.
-func (p *Partition) Read(ctx context.Context, offset int64, maxBytes int, minOne bool) (Fetched, error) {
-	return Fetched{}, errTodo
-}
-
-// Offsets returns log start, high watermark and last stable offset.
-func (p *Partition) Offsets() (logStart, highWatermark, lastStable int64) { return 0, 0, 0 }
-
-// Changed is closed at the next advance of the high watermark or when the partition ends.
-func (p *Partition) Changed() <-chan struct{} { return nil }
-
-// OffsetForTimestamp finds the first record at or after ts (milliseconds); offset -1 if none.
-func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, timestamp int64, leaderEpoch int32, err error) {
-	return -1, -1, -1, errTodo
-}
-
-// MaxTimestamp finds the record with the largest timestamp (KIP-734); offset -1 if empty.
-func (p *Partition) MaxTimestamp(ctx context.Context) (offset, timestamp int64, leaderEpoch int32, err error) {
-	return -1, -1, -1, errTodo
-}
+// ErrRelinquished means that this process has given the partition up.
+var ErrRelinquished = errors.New("partition is relinquished")
 
 // LeaderEpoch is the epoch of this leadership.
-func (p *Partition) LeaderEpoch() int32 { return 0 }
-
-// EpochEnd answers OffsetForLeaderEpoch: the largest epoch at or below the asked one, and
-// where it ends; -1, -1 if there is none.
-func (p *Partition) EpochEnd(epoch int32) (leaderEpoch int32, endOffset int64) { return -1, -1 }
-
-// Relinquish commits what is pending, publishes a closed manifest and closes every file.
-func (p *Partition) Relinquish(ctx context.Context) error { return errTodo }
-
-// Abandon ends the leadership at once, without a closed manifest, and waits for its
-// files to be closed.
-func (p *Partition) Abandon(ctx context.Context) error { return errTodo }
+func (p *Partition) LeaderEpoch() int32 { return int32(p.epoch) }
 
 // Done is closed when the partition has ended; Err then tells why.
-func (p *Partition) Done() <-chan struct{} { return nil }
+func (p *Partition) Done() <-chan struct{} { return p.done }
 
-// Err is nil while the partition is alive.
-func (p *Partition) Err() error { return nil }
+// Err is nil while the partition is alive. Afterwards it wraps NOT_LEADER_OR_FOLLOWER
+// with ErrRelinquished or substrate.ErrFenced, or KAFKA_STORAGE_ERROR with the cause.
+func (p *Partition) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.err
+}
+
+// Offsets are the log start, the high watermark and the last stable offset. They are
+// committed, but not fresh: another leader may have gone on.
+func (p *Partition) Offsets() (logStart, highWatermark, lastStable int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.logStart, p.mu.hw.offset, p.mu.hw.offset
+}
+
+// Changed is closed at the next advance of the high watermark or when the partition
+// ends. Take it before looking.
+func (p *Partition) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.err != nil {
+		return p.done
+	}
+	if p.mu.changed == nil {
+		p.mu.changed = make(chan struct{})
+	}
+	return p.mu.changed
+}
+
+// wake tells everybody who took Changed. The caller holds mu.
+func (p *Partition) wake() {
+	if p.mu.changed != nil {
+		close(p.mu.changed)
+		p.mu.changed = nil
+	}
+}
+
+// EpochEnd answers OffsetForLeaderEpoch (KIP-101, KIP-279): the largest epoch at or
+// below the asked one, and where it ends; -1, -1 for one that is above ours.
+func (p *Partition) EpochEnd(epoch int32) (leaderEpoch int32, endOffset int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	es := p.mu.epochs
+	if epoch < 0 || substrate.Epoch(epoch) > p.epoch {
+		return -1, -1
+	}
+	for i := len(es) - 1; i >= 0; i-- {
+		if es[i].Epoch > substrate.Epoch(epoch) {
+			continue
+		}
+		if i == len(es)-1 {
+			return int32(es[i].Epoch), p.mu.hw.offset
+		}
+		return int32(es[i].Epoch), es[i+1].Start
+	}
+	return epoch, es[0].Start
+}
+
+// classify gives an end its Kafka error.
+func (p *Partition) classify(err error) error {
+	var ke *kerr.Error
+	switch {
+	case errors.As(err, &ke):
+		return err
+	case errors.Is(err, substrate.ErrFenced) || errors.Is(err, ErrRelinquished) || errors.Is(err, metalog.ErrClosed):
+		return fmt.Errorf("%w: %s epoch %d: %w", kerr.NotLeaderForPartition, p.name, p.epoch, err)
+	default:
+		return fmt.Errorf("%w: %s epoch %d: %w", kerr.KafkaStorageError, p.name, p.epoch, err)
+	}
+}

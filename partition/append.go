@@ -1,0 +1,245 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/internal/substrate"
+)
+
+// Appended is a batch that has its offset and is on its way to the volume.
+type Appended struct {
+	BaseOffset     int64
+	LogAppendTime  int64 // milliseconds, or -1 where the topic keeps the producer's time
+	LogStartOffset int64
+
+	p         *Partition
+	committed chan struct{}
+}
+
+// Wait returns nil when the batch is committed. ctx's error tells nothing about the
+// batch; any other means that it was not acknowledged, and may be there or not.
+func (a *Appended) Wait(ctx context.Context) error {
+	select {
+	case <-a.committed:
+		return nil
+	case <-a.p.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-a.committed: // before the end
+		return nil
+	default:
+		return a.p.Err()
+	}
+}
+
+// Append validates one record batch, gives it its offsets in place and queues it for
+// the volume. It does no I/O. The order of calls is the order of offsets.
+//
+// The buffer is the partition's from here on: the caller neither changes nor reuses it
+// before Wait has returned nil. Errors wrap a *kerr.Error, and then nothing is stored.
+func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if p.s.IsFenced() {
+		p.fail(substrate.ErrFenced)
+	}
+	b := batch(data)
+	if err := p.validate(b); err != nil {
+		return nil, fmt.Errorf("append to %s: %w", p.name, err)
+	}
+	a := &Appended{p: p, LogAppendTime: -1}
+	if p.cfg.LogAppendTime {
+		a.LogAppendTime = p.cfg.Now().UnixMilli()
+		b.stamp(a.LogAppendTime)
+	}
+	return a, p.enqueue(a, b)
+}
+
+// enqueue is the point that orders the write, and so where the offset is given.
+func (p *Partition) enqueue(a *Appended, b batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.mu.err != nil:
+		return p.mu.err
+	case p.mu.closing:
+		return p.classify(ErrRelinquished)
+	case p.mu.next > math.MaxInt64-int64(b.count()):
+		return fmt.Errorf("%w: %s has no offsets left", kerr.KafkaStorageError, p.name)
+	}
+	a.BaseOffset, a.LogStartOffset = p.mu.next, p.mu.logStart
+	b.place(a.BaseOffset, int32(p.epoch))
+	p.mu.next += int64(b.count())
+	p.mu.queue = append(p.mu.queue, b)
+	if p.mu.group == nil {
+		p.mu.group = make(chan struct{})
+	}
+	a.committed = p.mu.group
+	if !p.mu.writing {
+		p.mu.writing = true
+		p.wg.Go(p.runWriter)
+	}
+	return nil
+}
+
+// runWriter writes what is queued until nothing is.
+func (p *Partition) runWriter() {
+	for {
+		p.mu.Lock()
+		queue, group := p.mu.queue, p.mu.group
+		if len(queue) == 0 || p.mu.err != nil {
+			p.mu.writing = false
+			if p.mu.closing {
+				p.startCommitter()
+			}
+			p.mu.Unlock()
+			return
+		}
+		p.mu.queue, p.mu.group = p.spare[:0], nil
+		p.mu.Unlock()
+
+		if err := p.write(queue); err != nil {
+			p.fail(err)
+			continue
+		}
+		clear(queue)
+		p.spare = queue
+		p.mu.Lock()
+		p.mu.pending = append(p.mu.pending, group)
+		p.mu.written = mark{p.active.end, p.active, p.active.size}
+		p.startCommitter()
+		p.mu.Unlock()
+	}
+}
+
+// write appends batches to the log, rolling where it must.
+func (p *Partition) write(queue [][]byte) error {
+	for len(queue) > 0 {
+		if p.full(queue[0]) {
+			if err := p.roll(batch(queue[0]).base()); err != nil {
+				return err
+			}
+		}
+		n, size := 1, p.active.size+int64(len(queue[0]))
+		for n < len(queue) && size+int64(len(queue[n])) <= p.cfg.SegmentBytes {
+			size += int64(len(queue[n]))
+			n++
+		}
+		if err := p.writeRun(queue[:n]); err != nil {
+			return fmt.Errorf("write %s at byte %d: %w", p.file(p.active.id), p.active.size, err)
+		}
+		p.wrote(queue[:n])
+		queue = queue[n:]
+	}
+	return nil
+}
+
+// full reports whether b belongs into a new segment.
+func (p *Partition) full(b batch) bool {
+	s := p.active
+	if s == nil {
+		return true
+	}
+	return s.size > 0 && (s.size+int64(len(b)) > p.cfg.SegmentBytes ||
+		b.next()-s.id.Base > math.MaxInt32 || p.cfg.Now().Sub(s.made) >= p.cfg.SegmentAge)
+}
+
+var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 256<<10); return &b }}
+
+// writeRun writes batches one after another, small ones together.
+func (p *Partition) writeRun(run [][]byte) error {
+	pos := p.active.size
+	if len(run) == 1 {
+		_, err := p.active.file.WriteAt(run[0], pos)
+		return err
+	}
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	b := (*buf)[:0]
+	put := func(data []byte) error {
+		_, err := p.active.file.WriteAt(data, pos)
+		pos += int64(len(data))
+		return err
+	}
+	for _, r := range run {
+		if len(b)+len(r) > cap(b) && len(b) > 0 {
+			if err := put(b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
+		if len(r) > cap(b) {
+			if err := put(r); err != nil {
+				return err
+			}
+			continue
+		}
+		b = append(b, r...)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return put(b)
+}
+
+// wrote notes what the active segment holds now.
+func (p *Partition) wrote(run [][]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.active
+	for _, r := range run {
+		s.index.add(r, s.id.Base, p.cfg.IndexIntervalBytes)
+		s.size += int64(len(r))
+		s.end = batch(r).next()
+	}
+}
+
+// roll freezes the active segment and makes a new one. The committer does the rest:
+// sync the old, publish a manifest that names the new, Check (F10).
+func (p *Partition) roll(base int64) error {
+	s, err := p.makeSegment(base)
+	if err != nil {
+		return fmt.Errorf("make a segment of %s at offset %d: %w", p.name, base, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.active != nil {
+		p.active.frozen = true
+	}
+	p.active = s
+	p.mu.segs = append(p.mu.segs[:len(p.mu.segs):len(p.mu.segs)], s)
+	p.touch(s)
+	return nil
+}
+
+// makeSegment creates a file under a name that nobody used before (rule 3: the epoch is
+// ours). A name whose creation has no definite answer is left behind for the next.
+func (p *Partition) makeSegment(base int64) (*segment, error) {
+	for try := 0; ; try++ {
+		s := &segment{id: SegmentID{base, p.epoch, p.gen}, made: p.cfg.Now(), end: base, index: newIndex()}
+		p.gen++
+		f, err := p.v.CreateExclusive(p.file(s.id))
+		if err != nil {
+			if try == 4 || !errors.Is(err, syscall.EEXIST) && substrate.IsFull(err) || p.ctx.Err() != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := p.v.SyncDir(p.dir); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		s.file = &handle{File: f}
+		return s, nil
+	}
+}

@@ -1,0 +1,146 @@
+package partition
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+)
+
+// The events of a manifest.
+type (
+	// PartitionCreated is a partition's birth.
+	PartitionCreated struct {
+		TopicID   [16]byte `msgpack:"topic_id" json:"-"`
+		Topic     string   `msgpack:"topic" json:"topic"`
+		Partition int32    `msgpack:"partition" json:"partition"`
+	}
+	// SegmentAdded is a new newest segment; its base is where the log ended.
+	SegmentAdded struct {
+		SegmentID `msgpack:",inline"`
+	}
+	// SegmentEnded fixes what exists of the newest segment, all of it durable.
+	SegmentEnded struct {
+		End  int64 `msgpack:"end" json:"end"`
+		Size int64 `msgpack:"size" json:"size"`
+	}
+	// LeaderEpochStarted is a takeover; what is appended from Start on has that epoch.
+	LeaderEpochStarted struct {
+		Epoch substrate.Epoch `msgpack:"epoch" json:"epoch"`
+		Start int64           `msgpack:"start" json:"start_offset"`
+	}
+	// RecoveryPointAdvanced says up to where the newest segment is durable.
+	RecoveryPointAdvanced struct {
+		Offset int64 `msgpack:"offset" json:"offset"`
+		Pos    int64 `msgpack:"pos" json:"pos"`
+	}
+	// LogStartAdvanced removes what lies below an offset.
+	LogStartAdvanced struct {
+		Offset int64 `msgpack:"offset" json:"offset"`
+	}
+)
+
+// fact is an event of a manifest.
+type fact interface {
+	typ() string
+	apply(*Manifest) error
+}
+
+func (*PartitionCreated) typ() string      { return "PartitionCreated" }
+func (*SegmentAdded) typ() string          { return "SegmentAdded" }
+func (*SegmentEnded) typ() string          { return "SegmentEnded" }
+func (*LeaderEpochStarted) typ() string    { return "LeaderEpochStarted" }
+func (*RecoveryPointAdvanced) typ() string { return "RecoveryPointAdvanced" }
+func (*LogStartAdvanced) typ() string      { return "LogStartAdvanced" }
+
+func (e *PartitionCreated) apply(m *Manifest) error {
+	if m.Topic != "" {
+		return fmt.Errorf("partition is created twice")
+	}
+	m.TopicID, m.Topic, m.Partition = e.TopicID, e.Topic, e.Partition
+	return nil
+}
+func (e *SegmentAdded) apply(m *Manifest) error          { return m.add(e.SegmentID) }
+func (e *SegmentEnded) apply(m *Manifest) error          { return m.end(e.End, e.Size) }
+func (e *LeaderEpochStarted) apply(m *Manifest) error    { return m.startEpoch(EpochStart(*e)) }
+func (e *RecoveryPointAdvanced) apply(m *Manifest) error { return m.recover(RecoveryPoint(*e)) }
+func (e *LogStartAdvanced) apply(m *Manifest) error      { return m.startLog(e.Offset) }
+
+var facts = map[string]func() fact{
+	"PartitionCreated":      func() fact { return new(PartitionCreated) },
+	"SegmentAdded":          func() fact { return new(SegmentAdded) },
+	"SegmentEnded":          func() fact { return new(SegmentEnded) },
+	"LeaderEpochStarted":    func() fact { return new(LeaderEpochStarted) },
+	"RecoveryPointAdvanced": func() fact { return new(RecoveryPointAdvanced) },
+	"LogStartAdvanced":      func() fact { return new(LogStartAdvanced) },
+}
+
+// ManifestSchema folds a manifest's stream.
+func ManifestSchema() *metalog.Schema[*Manifest] {
+	return &metalog.Schema[*Manifest]{
+		New:    func() *Manifest { return &Manifest{} },
+		Apply:  applyEvents,
+		Encode: encodeManifest,
+		Decode: decodeManifest,
+		Known:  func(ev metalog.Event) bool { return facts[ev.Type] != nil },
+	}
+}
+
+func applyEvents(m *Manifest, evs []metalog.Event) (*Manifest, error) {
+	m = m.clone()
+	for _, ev := range evs {
+		if facts[ev.Type] == nil {
+			continue // of a newer build; Known reports it
+		}
+		f, err := decodeFact(ev)
+		if err == nil {
+			err = f.apply(m)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", ev.Type, err)
+		}
+	}
+	return m, nil
+}
+
+func decodeFact(ev metalog.Event) (fact, error) {
+	f := facts[ev.Type]()
+	return f, msgpack.Unmarshal(ev.Data, f)
+}
+
+// DecodeEvent returns a manifest's event as a pointer to its type, or an error.
+func DecodeEvent(ev metalog.Event) (any, error) {
+	if facts[ev.Type] == nil {
+		return nil, fmt.Errorf("event type %q is unknown to this build", ev.Type)
+	}
+	return decodeFact(ev)
+}
+
+// Describe is an event as one line for people.
+func Describe(ev metalog.Event) (string, error) {
+	f, err := DecodeEvent(ev)
+	if err != nil {
+		return "", err
+	}
+	if c, ok := f.(*PartitionCreated); ok {
+		return fmt.Sprintf("PartitionCreated %s-%d of topic %s", c.Topic, c.Partition, hex.EncodeToString(c.TopicID[:])), nil
+	}
+	b, err := json.Marshal(f)
+	return ev.Type + " " + string(b), err
+}
+
+func encodeFacts(fs ...fact) ([]metalog.Event, error) {
+	evs := make([]metalog.Event, len(fs))
+	for i, f := range fs {
+		ev, err := metalog.NewEvent(f.typ(), f)
+		if err != nil {
+			return nil, err
+		}
+		evs[i] = ev
+	}
+	return evs, nil
+}

@@ -1,0 +1,207 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+)
+
+// Open takes the partition over under an epoch that the controller assigned: claim the
+// manifest, which fences the old leader, read it, adopt what that leader appended after
+// its last recovery point, and publish the first manifest of the epoch. Nothing is shown
+// or acknowledged before the Check of that manifest.
+//
+// Errors wrap substrate.ErrEpochTaken, ErrStillLeading or ErrFenced, a
+// *substrate.DamageError, or what the volume said. After any of them, the epoch is not
+// used again.
+func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index int32, epoch int32, cfg Config) (*Partition, error) {
+	cfg = cfg.withDefaults()
+	w, err := metalog.Claim(ctx, s, ManifestStream(id, index), substrate.Epoch(epoch), ManifestSchema(), metalog.Options{
+		Node: cfg.Node, RetentionAge: cfg.HistoryAge, RetentionEntries: cfg.HistoryEntries, Now: cfg.Now})
+	name := fmt.Sprintf("%s-%d", topic, index)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	p := &Partition{s: s, v: s.Volume(), w: w, dir: Dir(id, index), name: name, epoch: substrate.Epoch(epoch), cfg: cfg,
+		done: make(chan struct{}), gone: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	m := w.Committed().State
+	if m.TopicID != id || m.Topic != topic || m.Partition != index {
+		err = fmt.Errorf("%s is the manifest of %s-%d, topic %x", ManifestStream(id, index), m.Topic, m.Partition, m.TopicID)
+	} else {
+		err = p.takeOver(ctx, m)
+	}
+	if err != nil {
+		p.fail(err)
+		<-p.gone
+		return nil, fmt.Errorf("open %s epoch %d: %w", name, epoch, err)
+	}
+	return p, nil
+}
+
+func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
+	for _, s := range m.Segments {
+		if !s.open() {
+			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true})
+		}
+	}
+	var facts []fact
+	if s := m.newest(); s != nil && s.open() {
+		var err error
+		if facts, err = p.adopt(s.SegmentID, m.Recovery); err != nil {
+			return fmt.Errorf("adopt %s: %w", p.file(s.SegmentID), err)
+		}
+	}
+	end := mark{offset: m.Recovery.Offset}
+	if n := len(p.mu.segs); n > 0 {
+		end = mark{p.mu.segs[n-1].end, p.mu.segs[n-1], p.mu.segs[n-1].size}
+	}
+	facts = append(facts, &LeaderEpochStarted{Epoch: p.epoch, Start: end.offset})
+	evs, err := encodeFacts(facts...)
+	if err != nil {
+		return err
+	}
+	reason := fmt.Sprintf("node %d leads", p.cfg.Node)
+	if _, err := p.w.Publish(ctx, reason, func(*Manifest) ([]metalog.Event, error) { return evs, nil }); err != nil {
+		return err
+	}
+	p.begin(end, p.w.Committed().State)
+	p.removeDropped(m)
+	return nil
+}
+
+// begin shows what the takeover has committed.
+func (p *Partition) begin(end mark, m *Manifest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.next, p.mu.written, p.mu.hw, p.mu.recovered = end.offset, end, end, end.offset
+	p.mu.logStart, p.mu.epochs = m.LogStart, m.Epochs
+	if end.seg == nil || end.seg.ended {
+		return // the first append makes a segment
+	}
+	end.seg.admitted = true
+	p.active, p.recPos = end.seg, end.pos
+}
+
+// adopt ends the old leader's newest segment at its recovery point and copies what
+// whole batches follow into a segment of our own: on NFS no fsync of this host commits
+// what another host wrote (F12). What is copied are the very bytes that were checked, for
+// the old leader may still be writing.
+func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
+	// A listing makes the open that follows a fresh one.
+	if _, err := p.v.ListFresh(p.dir); err != nil {
+		return nil, err
+	}
+	f, err := p.openFile(id)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size < from.Pos {
+		return nil, &substrate.DamageError{File: p.file(id), Offset: size, Cause: fmt.Sprintf("ends before the recovery point at byte %d", from.Pos)}
+	}
+	t := &tailScanner{file: f, size: size, pos: from.Pos, next: from.Offset}
+	if p.cfg.breaks.noTailCopy {
+		return p.adoptInPlace(id, t)
+	}
+	if from.Pos > 0 {
+		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true})
+	}
+	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos}}
+	own, err := p.copyTail(t)
+	if own != nil {
+		p.mu.segs = append(p.mu.segs, own) // also after an error: its file is to be closed
+		p.touch(own)
+		facts = append(facts, &SegmentAdded{own.id}, &RecoveryPointAdvanced{Offset: own.end, Pos: own.size})
+	}
+	if err == nil {
+		p.cfg.Log.Info("partition tail adopted", "partition", p.name, "epoch", p.epoch, "file", p.file(id),
+			"from", from.Pos, "to", t.pos, "size", size, "next_offset", t.next, "stopped_by", t.reason)
+	}
+	return facts, err
+}
+
+// copyTail copies the tail's batches, durably; nil if there are none. A segment that
+// comes with an error is to be closed.
+func (p *Partition) copyTail(t *tailScanner) (*segment, error) {
+	base := t.next
+	buf := make([]byte, 0, min(scanChunk, t.size-t.pos))
+	var run [][]byte // batches in buf
+	flush := func() error {
+		if len(run) == 0 {
+			return nil
+		}
+		if p.active == nil {
+			var err error
+			if p.active, err = p.makeSegment(base); err != nil {
+				return err
+			}
+		}
+		if _, err := p.active.file.WriteAt(buf, p.active.size); err != nil {
+			return fmt.Errorf("write %s at byte %d: %w", p.file(p.active.id), p.active.size, err)
+		}
+		p.wrote(run)
+		buf, run = buf[:0], run[:0]
+		return nil
+	}
+	for {
+		b, err := t.batch()
+		if err == nil && (b == nil || len(buf)+len(b) > cap(buf)) {
+			err = flush()
+		}
+		if err != nil {
+			return p.active, err
+		}
+		if b == nil {
+			break
+		}
+		from := len(buf)
+		buf = append(buf, b...)
+		run = append(run, buf[from:])
+	}
+	if p.active == nil {
+		return nil, nil
+	}
+	if err := p.active.file.Datasync(); err != nil {
+		return p.active, fmt.Errorf("sync %s: %w", p.file(p.active.id), err)
+	}
+	p.active.synced = p.active.size
+	return p.active, nil
+}
+
+// adoptInPlace is breaks.noTailCopy.
+func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
+	for {
+		b, err := t.batch()
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			break
+		}
+	}
+	if t.pos > 0 {
+		p.mu.segs = append(p.mu.segs, &segment{id: id, end: t.next, size: t.pos, frozen: true, admitted: true, ended: true})
+	}
+	return []fact{&SegmentEnded{End: t.next, Size: t.pos}}, nil
+}
+
+// removeDropped unlinks a segment that the manifest just committed no longer names
+// because nothing of it was behind a recovery point. A leftover harms nobody.
+func (p *Partition) removeDropped(before *Manifest) {
+	s := before.newest()
+	if s == nil || !s.open() || before.Recovery.Pos > 0 || p.cfg.breaks.noTailCopy {
+		return
+	}
+	if err := p.v.Remove(p.file(s.SegmentID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.cfg.Log.Info("superseded segment is left behind", "file", p.file(s.SegmentID), "err", err)
+	}
+}

@@ -1,0 +1,87 @@
+package partition
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// validate checks what a producer sent, in the order in which Kafka's answers take
+// precedence. It looks at the header and the checksum, never at records.
+func (p *Partition) validate(b batch) error {
+	if err := validateForm(b); err != nil {
+		return err
+	}
+	if len(b) > p.cfg.MaxMessageBytes {
+		return fmt.Errorf("%w: batch of %d bytes, max.message.bytes is %d", kerr.MessageTooLarge, len(b), p.cfg.MaxMessageBytes)
+	}
+	if got := b.sum(); got != b.crc() {
+		return fmt.Errorf("%w: batch says checksum %08x, its bytes give %08x", kerr.CorruptMessage, b.crc(), got)
+	}
+	if err := validateHeader(b); err != nil {
+		return err
+	}
+	if err := p.validateTime(b); err != nil {
+		return err
+	}
+	if int64(len(b)) > p.cfg.SegmentBytes {
+		return fmt.Errorf("%w: batch of %d bytes, segment.bytes is %d", kerr.RecordListTooLarge, len(b), p.cfg.SegmentBytes)
+	}
+	return nil
+}
+
+func invalid(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", kerr.InvalidRecord, fmt.Sprintf(format, a...))
+}
+
+// validateForm admits exactly one batch of magic 2, as Produce has asked since version 3.
+func validateForm(b batch) error {
+	switch {
+	case len(b) < batchPrefix+5:
+		return invalid("%d bytes hold no record batch", len(b))
+	case b.magic() != 2:
+		return invalid("record batch of magic %d, want 2", b.magic())
+	case b.length() < batchHeader-batchPrefix:
+		return fmt.Errorf("%w: batch length %d is less than its header", kerr.CorruptMessage, b.length())
+	case b.size() > int64(len(b)):
+		return invalid("record batch of %d bytes is cut off at %d", b.size(), len(b))
+	case b.size() < int64(len(b)):
+		return invalid("%d bytes follow the record batch; only one is allowed", int64(len(b))-b.size())
+	}
+	return nil
+}
+
+func validateHeader(b batch) error {
+	codec := b.attrs() & attrCodec
+	switch {
+	case codec > 4:
+		return invalid("compression codec %d is unknown", codec)
+	case b.attrs()&attrControl != 0:
+		return invalid("control batches are not for clients")
+	case b.count() <= 0:
+		return invalid("record count is %d", b.count())
+	case b.lastDelta() == math.MaxInt32 || b.count() != b.lastDelta()+1:
+		return invalid("record count is %d, last offset delta %d", b.count(), b.lastDelta())
+	case b.producer() >= 0 && (b.sequence() < 0 || b.prodEpoch() < 0):
+		return invalid("producer %d with epoch %d and sequence %d", b.producer(), b.prodEpoch(), b.sequence())
+	case b.producer() < 0 && b.attrs()&attrTransactional != 0:
+		return invalid("transactional batch without a producer ID")
+	}
+	return nil
+}
+
+func (p *Partition) validateTime(b batch) error {
+	if p.cfg.LogAppendTime {
+		return nil
+	}
+	if b.attrs()&attrLogAppendTime != 0 {
+		return fmt.Errorf("%w: a producer may not send append times", kerr.InvalidTimestamp)
+	}
+	if after := p.cfg.TimestampAfterMax; after > 0 {
+		if last := p.cfg.Now().Add(after).UnixMilli(); b.maxTime() > last {
+			return fmt.Errorf("%w: timestamp %d is later than %d", kerr.InvalidTimestamp, b.maxTime(), last)
+		}
+	}
+	return nil
+}
