@@ -108,13 +108,11 @@ func (v *Volume) makeID(wantID string) (string, error) {
 	if err := v.buildDir(tmp, map[string][]byte{path.Base(volumeFile): data}); err != nil {
 		return "", fmt.Errorf("make %s: %w", volumeFile, err)
 	}
-	if rerr := v.Rename(tmp, volumeDir); rerr != nil {
-		// Lost the race, or a lost reply: what is there now decides.
+	if err := v.Rename(tmp, volumeDir); err != nil {
+		// Lost the race, or a lost reply: what is there decides.
 		_ = v.Discard(tmp)
-		if got, err := v.readID(); err == nil {
-			id = got
-		} else {
-			return "", fmt.Errorf("make %s: %w", volumeFile, rerr)
+		if _, rerr := v.readID(); rerr != nil {
+			return "", fmt.Errorf("make %s: %w", volumeFile, err)
 		}
 	}
 	if err := v.syncDir("."); err != nil {
