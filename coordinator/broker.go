@@ -2,70 +2,133 @@ package coordinator
 
 import (
 	"context"
-	"errors"
-	"time"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"kaas.dev/kaas/internal/substrate"
-	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
 
 // Broker is a running broker of this process.
-type Broker struct{}
+type Broker struct {
+	v      *substrate.Volume
+	opt    Options
+	log    *slog.Logger
+	stream string // the cluster stream
 
-// TopicSpec is a topic to be made.
-type TopicSpec struct {
-	Name       string
-	Partitions int32
-	Configs    map[string]string
+	// run ends when the broker leaves, by Stop or by its end; hard when waiting for
+	// the volume is given up.
+	run, hard     context.Context
+	leave, giveUp context.CancelFunc
+	done          chan struct{} // closed when the broker has ended
+	stopped       chan struct{} // closed when Stop is through
+
+	view  atomic.Pointer[projections.Cluster]
+	slots atomic.Pointer[slotTable]
+	data  atomic.Pointer[tenure] // nil while one session replaces another
+
+	transit  chan struct{} // a place for each partition being opened or closed
+	removals chan struct{} // a place for each topic being removed
+
+	// mu guards what few hold for a moment: who leads the stream, what is shown,
+	// what is under way. Nobody waits or touches the volume while holding it.
+	mu struct {
+		sync.Mutex
+		err      error
+		stopping bool
+		lead     *lead
+		shown    substrate.Position
+		tenured  chan struct{} // closed when data is set again
+		creating map[string]*creation
+		removing map[projections.TopicID]bool
+		sessions []*substrate.Session // every one this process opened
+	}
+	wg sync.WaitGroup
 }
 
-// ErrOtherNode means that the volume serves another node ID. The error that wraps
-// it names both IDs and the directory.
-var ErrOtherNode = errors.New("the directory belongs to another broker")
-
-var errTodo = errors.New("not built yet")
-
-// Start makes this process the broker of the volume.
-func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, error) {
-	return nil, errTodo
+func newBroker(v *substrate.Volume, opt Options) *Broker {
+	opt = opt.withDefaults()
+	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
+		done: make(chan struct{}), stopped: make(chan struct{}),
+		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
+	b.run, b.leave = context.WithCancel(context.Background())
+	b.hard, b.giveUp = context.WithCancel(context.Background())
+	b.view.Store(projections.NewCluster())
+	b.slots.Store(&slotTable{})
+	b.mu.tenured = make(chan struct{})
+	b.mu.creating = map[string]*creation{}
+	b.mu.removing = map[projections.TopicID]bool{}
+	return b
 }
 
-// View is the newest committed state of the cluster.
-func (b *Broker) View() *projections.Cluster { return nil }
-
-// Partition returns a partition that this broker serves now.
-func (b *Broker) Partition(id projections.TopicID, index int32) (*partition.Partition, error) {
-	return nil, errTodo
-}
-
-// CreateTopic makes a topic and returns when its partitions are open.
-func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec, validateOnly bool) (*projections.Topic, error) {
-	return nil, errTodo
-}
-
-// DeleteTopic deletes a topic.
-func (b *Broker) DeleteTopic(ctx context.Context, id projections.TopicID) error { return errTodo }
-
-// AllocateProducerIDs returns a block of producer IDs that nobody else gets.
-func (b *Broker) AllocateProducerIDs(ctx context.Context) (first, count int64, err error) {
-	return 0, 0, errTodo
-}
-
-// CheckFresh returns nil if nobody had fenced this broker's data at an instant after the call.
-func (b *Broker) CheckFresh(ctx context.Context) error { return errTodo }
-
-// Fresh is CheckFresh, content with a Check that began at most maxAge ago.
-func (b *Broker) Fresh(ctx context.Context, maxAge time.Duration) error { return errTodo }
+// View is the newest committed state of the cluster that this process knows.
+func (b *Broker) View() *projections.Cluster { return b.view.Load() }
 
 // Done is closed when the broker has ended; Err then tells why.
-func (b *Broker) Done() <-chan struct{} { return nil }
+func (b *Broker) Done() <-chan struct{} { return b.done }
 
-// Err is nil while the broker runs.
-func (b *Broker) Err() error { return nil }
+// Err is nil while the broker runs and after a Stop. It wraps substrate.ErrFenced
+// when another process with the same node ID took over.
+func (b *Broker) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.err
+}
 
-// Ready reports whether every assigned partition is served.
-func (b *Broker) Ready() bool { return false }
+// end makes err the broker's end, if it has none, and has everything leave. What
+// was begun is waited for by Stop.
+func (b *Broker) end(err error) {
+	b.mu.Lock()
+	first := b.endLocked(err)
+	b.mu.Unlock()
+	if first && err != nil {
+		b.log.Error("broker has ended", "node", b.opt.NodeID, "err", err)
+	}
+}
 
-// Stop hands everything over and ends the broker.
-func (b *Broker) Stop(ctx context.Context) error { return nil }
+func (b *Broker) endLocked(err error) (first bool) {
+	select {
+	case <-b.done:
+		return false
+	default:
+	}
+	b.mu.err = err
+	close(b.done)
+	b.leave()
+	return true
+}
+
+// spawn runs f as the broker's own goroutine, which Stop waits for. It reports
+// false, and does nothing, once the broker stops.
+func (b *Broker) spawn(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.spawnLocked(f)
+}
+
+func (b *Broker) spawnLocked(f func()) bool {
+	if b.mu.stopping {
+		return false
+	}
+	b.wg.Go(f)
+	return true
+}
+
+// whyEnded is the reason that work cannot be begun or waited for any more.
+func (b *Broker) whyEnded() error {
+	if err := b.Err(); err != nil {
+		return err
+	}
+	return errStopped
+}
+
+// enter takes a place of a bounded pool, or reports false when ctx has ended.
+func enter(ctx context.Context, pool chan struct{}) bool {
+	select {
+	case pool <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

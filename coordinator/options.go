@@ -1,9 +1,11 @@
 package coordinator
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
@@ -27,7 +29,11 @@ type Options struct {
 	OpenParallel int
 	Now          func() time.Time // time.Now
 	Log          *slog.Logger     // slog.Default
+
+	open opener // partition.Open; tests put faults in between
 }
+
+type opener func(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index, epoch int32, cfg partition.Config) (*partition.Partition, error)
 
 func (o Options) withDefaults() Options {
 	orElse(&o.HistoryAge, 7*24*time.Hour)
@@ -39,6 +45,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.open == nil {
+		o.open = partition.Open
 	}
 	if o.PartitionConfig == nil {
 		o.PartitionConfig = func(*projections.Topic) partition.Config { return partition.Config{} }

@@ -1,0 +1,206 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+// errGone means that the topic is not in the view any more.
+var errGone = errors.New("the topic is gone")
+
+// keep drives one partition to being served until ctx ends (rule 2): whatever
+// cannot be opened, or fails, is given a higher epoch and opened again.
+func (b *Broker) keep(ctx context.Context, s *slot) {
+	defer close(s.ended)
+	var p pace
+	for ctx.Err() == nil {
+		served, err := b.term(ctx, s)
+		if ctx.Err() != nil || errors.Is(err, errGone) {
+			return
+		}
+		if served {
+			p.reset()
+		}
+		b.log.Warn("partition is not served", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
+		for p.wait(ctx) {
+			if err := b.raise(ctx, s); err == nil || errors.Is(err, errGone) {
+				break
+			}
+		}
+	}
+}
+
+func (b *Broker) nameOf(id projections.TopicID) string {
+	if t := b.View().TopicByID(id); t != nil {
+		return t.Name
+	}
+	return id.String()
+}
+
+// term is one leadership: open, serve, let go. It returns why it ended.
+func (b *Broker) term(ctx context.Context, s *slot) (served bool, err error) {
+	t, err := b.awaitTenure(ctx)
+	if err != nil {
+		return false, err
+	}
+	p, err := b.open(ctx, s, t)
+	if err != nil {
+		// A session that is sealed, or still bound to an earlier leadership, opens
+		// nothing; another has to.
+		if errors.Is(err, substrate.ErrFenced) && t.s.IsFenced() || errors.Is(err, substrate.ErrStillLeading) {
+			b.retire(t, err)
+		}
+		return false, err
+	}
+	if !b.admit(t, func() { s.p.Store(p) }) {
+		return false, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(p))
+	}
+	s.markOpened()
+	select {
+	case <-p.Done():
+		err = fmt.Errorf("ended: %w", orUnsaid(p.Err()))
+	case <-t.s.Fenced():
+		err = substrate.ErrFenced
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.p.Store(nil)
+	t.served.Done()
+	if ctx.Err() != nil {
+		b.relinquish(p, s)
+		return true, err
+	}
+	return true, errors.Join(err, b.abandon(p))
+}
+
+func orUnsaid(err error) error {
+	if err == nil {
+		return errors.New("for no stated reason")
+	}
+	return err
+}
+
+func (s *slot) markOpened() {
+	select {
+	case <-s.opened:
+	default:
+		close(s.opened) // only the keeper does
+	}
+}
+
+// open opens the partition under the epoch that the view gives it.
+func (b *Broker) open(ctx context.Context, s *slot, t *tenure) (*partition.Partition, error) {
+	if !enter(ctx, b.transit) {
+		return nil, ctx.Err()
+	}
+	defer func() { <-b.transit }()
+	topic := b.View().TopicByID(s.id)
+	if topic == nil || int(s.index) >= len(topic.Partitions) {
+		return nil, errGone
+	}
+	epoch := topic.Partitions[s.index].Epoch
+	p, err := b.opt.open(ctx, t.s, s.id, topic.Name, s.index, epoch, b.partitionConfig(topic))
+	if err != nil {
+		return nil, fmt.Errorf("open in epoch %d: %w", epoch, err)
+	}
+	return p, nil
+}
+
+func (b *Broker) partitionConfig(t *projections.Topic) partition.Config {
+	cfg := b.opt.PartitionConfig(t)
+	cfg.Node = b.opt.NodeID
+	if cfg.Now == nil {
+		cfg.Now = b.opt.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = b.log
+	}
+	return cfg
+}
+
+// raise gives the partition an epoch above all that its stream shows, which a
+// claim may find free.
+func (b *Broker) raise(ctx context.Context, s *slot) error {
+	next, err := metalog.NextEpoch(b.v, partition.ManifestStream(s.id, s.index))
+	if err != nil {
+		return err
+	}
+	gone := false
+	decide := func(c *projections.Cluster) ([]metalog.Event, error) {
+		t := c.TopicByID(s.id)
+		if gone = t == nil; gone {
+			return nil, nil
+		}
+		return projections.NewEvents(&projections.PartitionLeaderChanged{TopicID: s.id, Partition: s.index,
+			Leader: b.opt.NodeID, Epoch: max(int32(next), t.Partitions[s.index].Epoch+1)})
+	}
+	reason := fmt.Sprintf("partition %s-%d is opened anew", b.nameOf(s.id), s.index)
+	if err := b.publish(ctx, reason, decide); err != nil {
+		return err
+	}
+	if gone {
+		return errGone
+	}
+	return nil
+}
+
+// relinquish hands a partition over cleanly, or at least lets go of its files.
+func (b *Broker) relinquish(p *partition.Partition, s *slot) {
+	if enter(b.hard, b.transit) {
+		defer func() { <-b.transit }()
+	}
+	if err := p.Relinquish(b.hard); err != nil {
+		b.log.Info("partition was left without a closed manifest", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
+		_ = p.Abandon(b.hard)
+	}
+}
+
+// abandon waits for the files of a partition that has ended to be closed. Where
+// that takes too long its session cannot lead it again, and opening will say so.
+func (b *Broker) abandon(p *partition.Partition) error {
+	ctx, cancel := context.WithTimeout(b.hard, settle)
+	defer cancel()
+	return p.Abandon(ctx)
+}
+
+// awaitOpen waits until each partition of a topic was served once.
+func (b *Broker) awaitOpen(ctx context.Context, id projections.TopicID) error {
+	for _, s := range (*b.slots.Load())[id] {
+		if s == nil {
+			continue
+		}
+		select {
+		case <-s.opened:
+		case <-s.ended:
+			select {
+			case <-s.opened:
+			default:
+				return fmt.Errorf("%w: partition %d of %s", errGone, s.index, b.nameOf(id))
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// awaitEnded waits until the keepers of these slots have let go.
+func awaitEnded(ctx context.Context, ss []*slot) error {
+	for _, s := range ss {
+		if s == nil {
+			continue
+		}
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+// slotTable holds a slot for each partition that this broker is to serve, by
+// topic and index. It is immutable; followLocked replaces it.
+type slotTable map[projections.TopicID][]*slot
+
+// slot is the place of one partition. Its keeper fills it whenever the partition
+// can be served.
+type slot struct {
+	id     projections.TopicID
+	index  int32
+	cancel context.CancelFunc
+	p      atomic.Pointer[partition.Partition]
+	opened chan struct{} // closed when it was served for the first time
+	ended  chan struct{} // closed when its keeper has let go of the files
+}
+
+// Partition returns a partition that this broker serves now. The error wraps
+// kerr.NotLeaderForPartition while it is being opened or when another broker
+// serves it, kerr.UnknownTopicID or kerr.UnknownTopicOrPartition if there is none.
+func (b *Broker) Partition(id projections.TopicID, index int32) (*partition.Partition, error) {
+	if ss := (*b.slots.Load())[id]; index >= 0 && int(index) < len(ss) {
+		if s := ss[index]; s != nil {
+			if p := s.p.Load(); p != nil {
+				return p, nil
+			}
+		}
+	}
+	t := b.View().TopicByID(id)
+	switch {
+	case t == nil:
+		return nil, fmt.Errorf("%w: %s", kerr.UnknownTopicID, id)
+	case index < 0 || int(index) >= len(t.Partitions):
+		return nil, fmt.Errorf("%w: %s has no partition %d", kerr.UnknownTopicOrPartition, t.Name, index)
+	}
+	return nil, fmt.Errorf("%w: %s-%d is not open here", kerr.NotLeaderForPartition, t.Name, index)
+}
+
+// Ready reports whether every partition assigned to this broker is served.
+func (b *Broker) Ready() bool {
+	if b.run.Err() != nil || b.data.Load() == nil {
+		return false
+	}
+	table := *b.slots.Load()
+	for _, t := range b.View().Topics() {
+		ss := table[t.ID]
+		for i, p := range t.Partitions {
+			if p.Leader == b.opt.NodeID && (i >= len(ss) || ss[i] == nil || ss[i].p.Load() == nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// followLocked starts and ends keepers, and removals, as the new view has it. What
+// is the same topic value as before has nothing new.
+func (b *Broker) followLocked(old, view *projections.Cluster) {
+	table := *b.slots.Load()
+	next := table
+	edit := sync.OnceFunc(func() { next = maps.Clone(table) })
+	for _, t := range old.Topics() {
+		if view.TopicByID(t.ID) == nil {
+			edit()
+			delete(next, t.ID)
+			cancelAll(table[t.ID])
+		}
+	}
+	for _, t := range view.Topics() {
+		if old.TopicByID(t.ID) != t {
+			if ss := b.fillLocked(table[t.ID], t); ss != nil {
+				edit()
+				next[t.ID] = ss
+			}
+		}
+	}
+	b.slots.Store(&next)
+	for id, name := range view.Removing() {
+		b.removeLocked(id, name, table[id])
+	}
+}
+
+func cancelAll(ss []*slot) {
+	for _, s := range ss {
+		if s != nil {
+			s.cancel()
+		}
+	}
+}
+
+// fillLocked returns the topic's slots with a keeper for each partition that is
+// ours, or nil if ss has them all.
+func (b *Broker) fillLocked(ss []*slot, t *projections.Topic) []*slot {
+	out := make([]*slot, len(t.Partitions))
+	copy(out, ss)
+	changed := false
+	for i, p := range t.Partitions {
+		if out[i] == nil && p.Leader == b.opt.NodeID {
+			changed = true
+			out[i] = b.newSlotLocked(t.ID, int32(i))
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return out
+}
+
+func (b *Broker) newSlotLocked(id projections.TopicID, index int32) *slot {
+	s := &slot{id: id, index: index, opened: make(chan struct{}), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(b.run)
+	s.cancel = cancel
+	if !b.spawnLocked(func() { defer cancel(); b.keep(ctx, s) }) {
+		cancel()
+		close(s.ended)
+	}
+	return s
+}
