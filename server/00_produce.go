@@ -1,0 +1,199 @@
+package server
+
+// Produce, key 0, versions 3 to 13; listed from 0 for the sake of librdkafka
+// (KAFKA-18659), but versions 0 to 2 cost the connection.
+//
+// Appending happens on the connection's reader, so a connection's batches get their
+// offsets in the order of the wire; waiting for the commit happens beside it. acks=1
+// waits like acks=-1; acks=0 has no answer, and any error closes the connection,
+// which is the only sign its sender gets. Topics are named by ID from version 13.
+// NOT_LEADER_OR_FOLLOWER carries the leader from version 10. Transactions are refused.
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+var produceAPI = api{key: kmsg.Produce, min: 0, max: 13, works: 3, records: true, start: (*Server).produce}
+
+// minProduceWait is the least time a produce request waits for its commit: with one
+// copy Kafka answers whatever the timeout, so clients may send a very small one.
+const minProduceWait = 5 * time.Second
+
+// produced is a batch that was appended and is not committed.
+type produced struct {
+	out      *kmsg.ProduceResponseTopicPartition
+	topic    *projections.Topic
+	appended *partition.Appended
+	records  int32
+	bytes    int
+}
+
+// produceCall is one request on its way.
+type produceCall struct {
+	s       *Server
+	conn    *conn
+	req     *kmsg.ProduceRequest
+	resp    *kmsg.ProduceResponse
+	view    *projections.Cluster
+	waiting []produced
+	claim   *claim
+	err     error // the first one, for acks=0
+}
+
+func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
+	c := &produceCall{s: s, conn: r.conn, req: r.msg.(*kmsg.ProduceRequest), resp: kmsg.NewPtrProduceResponse(), view: s.backend.View(), claim: r.claim}
+	c.resp.Version = r.version
+	c.resp.Topics = make([]kmsg.ProduceResponseTopic, len(c.req.Topics))
+	for i := range c.req.Topics {
+		c.startTopic(ctx, &c.req.Topics[i], &c.resp.Topics[i])
+	}
+	if c.req.Acks == 0 && c.err != nil {
+		return reply{}, c.err
+	}
+	if len(c.waiting) == 0 && c.req.Acks != 0 {
+		return now(c.resp)
+	}
+	return later(c.wait)
+}
+
+func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTopic, out *kmsg.ProduceResponseTopic) {
+	out.Default()
+	out.Topic, out.TopicID = in.Topic, in.TopicID
+	out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(in.Partitions))
+	t := topicOf(c.view, c.req.Version >= 13, in.Topic, in.TopicID)
+	for i := range in.Partitions {
+		p, o := &in.Partitions[i], &out.Partitions[i]
+		o.Default()
+		o.Partition, o.BaseOffset, o.LogAppendTime, o.LogStartOffset = p.Partition, -1, -1, -1
+		if err := c.append(ctx, in, t, p, o); err != nil {
+			c.fail(t, o, err)
+		}
+	}
+}
+
+func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, t *projections.Topic, p *kmsg.ProduceRequestTopicPartition, o *kmsg.ProduceResponseTopicPartition) error {
+	if err := c.refuse(in, t); err != nil {
+		return err
+	}
+	part, err := c.s.backend.Partition(t.ID, p.Partition)
+	if err != nil {
+		return err
+	}
+	records := recordCount(p.Records) // before the buffer is the partition's
+	a, err := part.Append(ctx, p.Records)
+	if err != nil {
+		return err
+	}
+	c.waiting = append(c.waiting, produced{o, t, a, records, len(p.Records)})
+	return nil
+}
+
+// refuse tells what is wrong with the request or the topic, whatever the partition.
+func (c *produceCall) refuse(in *kmsg.ProduceRequestTopic, t *projections.Topic) error {
+	switch {
+	case c.req.Acks < -1 || c.req.Acks > 1:
+		return kerr.InvalidRequiredAcks
+	case c.req.TransactionID != nil:
+		return fmt.Errorf("%w: transactions are not served", kerr.InvalidTxnState)
+	case t == nil && c.req.Version >= 13:
+		return kerr.UnknownTopicID
+	case t == nil:
+		if err := projections.ValidateTopicName(in.Topic); err != nil {
+			return err
+		}
+		return kerr.UnknownTopicOrPartition
+	}
+	return nil
+}
+
+// wait answers when every batch is committed or has failed.
+func (c *produceCall) wait(ctx context.Context) (kmsg.Response, error) {
+	limit := max(time.Duration(c.req.TimeoutMillis)*time.Millisecond, minProduceWait)
+	tctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var late []*partition.Appended
+	for i := range c.waiting {
+		w := &c.waiting[i]
+		err := w.appended.Wait(tctx)
+		if err != nil && tctx.Err() != nil {
+			late = append(late, w.appended)
+		}
+		if err != nil {
+			c.fail(w.topic, w.out, err)
+			continue
+		}
+		w.out.BaseOffset, w.out.LogAppendTime, w.out.LogStartOffset = w.appended.BaseOffset, w.appended.LogAppendTime, w.appended.LogStartOffset
+		c.s.metrics.produced(w.topic.Name, w.records, w.bytes)
+	}
+	c.s.keep(late, c.claim)
+	if c.req.Acks == 0 {
+		return nil, c.err
+	}
+	return c.resp, nil
+}
+
+// keep holds a claim until the appends that nobody waits for any more have let go
+// of the request's bytes.
+func (s *Server) keep(late []*partition.Appended, c *claim) {
+	if len(late) == 0 {
+		return
+	}
+	held := c.pass()
+	s.wg.Go(func() {
+		defer held.release()
+		for _, a := range late {
+			_ = a.Wait(s.life) // its outcome was not waited for
+		}
+	})
+}
+
+// fail fills in one partition's error.
+func (c *produceCall) fail(t *projections.Topic, o *kmsg.ProduceResponseTopicPartition, err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	o.ErrorCode = c.s.failure(kmsg.Produce, err)
+	if o.ErrorCode == kerr.NotLeaderForPartition.Code && c.req.Version >= 10 {
+		c.pointToLeader(t, o)
+	}
+	if c.req.Version >= 8 {
+		o.ErrorMessage = message(err)
+	}
+}
+
+func (c *produceCall) pointToLeader(t *projections.Topic, o *kmsg.ProduceResponseTopicPartition) {
+	leader, epoch := leaderOf(t, o.Partition)
+	o.CurrentLeader.LeaderID, o.CurrentLeader.LeaderEpoch = leader, epoch
+	b, ok := c.view.Broker(leader)
+	if !ok {
+		return
+	}
+	for _, have := range c.resp.Brokers {
+		if have.NodeID == leader {
+			return
+		}
+	}
+	if n, ok := c.s.nodeOf(b, c.conn); ok {
+		rb := kmsg.NewProduceResponseBroker()
+		rb.NodeID, rb.Host, rb.Port, rb.Rack = n.id, n.host, n.port, n.rack
+		c.resp.Brokers = append(c.resp.Brokers, rb)
+	}
+}
+
+// recordCount reads a batch's record count for the metrics. The partition judges it.
+func recordCount(batch []byte) int32 {
+	const at = 57
+	if len(batch) < at+4 {
+		return 0
+	}
+	return max(0, int32(binary.BigEndian.Uint32(batch[at:])))
+}

@@ -1,0 +1,106 @@
+package server
+
+// ListOffsets, key 2, versions 1 to 11.
+//
+// Timestamps below 0 have meanings: -1 the end, -2 the start, -3 the record with the
+// largest timestamp (version 7, KIP-734), -4 the start of what is local (8, KIP-405),
+// -5 the end of what is tiered (9, KIP-1005), -6 the start of what waits to be tiered
+// (11, KIP-1023). There are no tiers, so -4 is the start and -5 and -6 find nothing.
+// One that is too new for the version gets UNSUPPORTED_VERSION. Nothing found is
+// offset -1 without an error. Every answer rests on a Check begun after the request.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+var listOffsetsAPI = api{key: kmsg.ListOffsets, min: 1, max: 11, start: (*Server).listOffsets}
+
+const (
+	offsetLatest          = -1
+	offsetEarliest        = -2
+	offsetMaxTimestamp    = -3
+	offsetEarliestLocal   = -4
+	offsetLatestTiered    = -5
+	offsetEarliestPending = -6
+)
+
+// specialSince is the first version that knows a special timestamp.
+var specialSince = map[int64]int16{
+	offsetLatest: 0, offsetEarliest: 0, offsetMaxTimestamp: 7, offsetEarliestLocal: 8, offsetLatestTiered: 9, offsetEarliestPending: 11,
+}
+
+func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.ListOffsetsRequest)
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		view := s.backend.View()
+		fresh := s.metrics.checked(s.backend.CheckFresh(ctx))
+		resp := kmsg.NewPtrListOffsetsResponse()
+		for i := range req.Topics {
+			in := &req.Topics[i]
+			out := kmsg.NewListOffsetsResponseTopic()
+			out.Topic = in.Topic
+			for j := range in.Partitions {
+				out.Partitions = append(out.Partitions, s.listOffset(ctx, req, view.Topic(in.Topic), &in.Partitions[j], fresh))
+			}
+			resp.Topics = append(resp.Topics, out)
+		}
+		return resp, nil
+	})
+}
+
+func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t *projections.Topic, in *kmsg.ListOffsetsRequestTopicPartition, fresh error) kmsg.ListOffsetsResponseTopicPartition {
+	out := kmsg.NewListOffsetsResponseTopicPartition()
+	out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = in.Partition, -1, -1, -1
+	err := func() error {
+		if since, ok := specialSince[in.Timestamp]; in.Timestamp < 0 && (!ok || req.Version < since) {
+			return kerr.UnsupportedVersion
+		}
+		if t == nil {
+			return kerr.UnknownTopicOrPartition
+		}
+		p, err := s.backend.Partition(t.ID, in.Partition)
+		if err != nil {
+			return err
+		}
+		if err := checkEpoch(p, in.CurrentLeaderEpoch); err != nil {
+			return err
+		}
+		if fresh != nil {
+			return fresh
+		}
+		return lookUpOffset(ctx, p, req.IsolationLevel, in.Timestamp, &out)
+	}()
+	out.ErrorCode = s.failure(kmsg.ListOffsets, err)
+	return out
+}
+
+func lookUpOffset(ctx context.Context, p *partition.Partition, isolation int8, ts int64, out *kmsg.ListOffsetsResponseTopicPartition) (err error) {
+	start, end, stable := p.Offsets()
+	if isolation == 1 {
+		end = stable
+	}
+	switch ts {
+	case offsetLatest:
+		out.Offset, out.LeaderEpoch = end, p.LeaderEpoch()
+		return nil
+	case offsetEarliest, offsetEarliestLocal:
+		out.Offset = start
+		return nil
+	case offsetLatestTiered, offsetEarliestPending:
+		return nil
+	case offsetMaxTimestamp:
+		out.Offset, out.Timestamp, out.LeaderEpoch, err = p.MaxTimestamp(ctx)
+	default:
+		out.Offset, out.Timestamp, out.LeaderEpoch, err = p.OffsetForTimestamp(ctx, ts)
+	}
+	if err != nil || out.Offset < 0 || out.Offset >= end {
+		out.Offset, out.Timestamp, out.LeaderEpoch = -1, -1, -1
+	}
+	return err
+}

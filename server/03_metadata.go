@@ -1,0 +1,190 @@
+package server
+
+// Metadata, key 3, versions 0 to 13.
+//
+// All topics for a null list (an empty one in version 0), else those named; by ID
+// from version 12. A missing topic is made when both the broker's
+// auto.create.topics.enable and the request (from version 4) allow it, and is
+// answered when it can be written to, or as UNKNOWN_TOPIC_OR_PARTITION, which clients
+// try again, if that takes too long. Topic IDs, from version 10, never change.
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
+
+	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/projections"
+)
+
+var metadataAPI = api{key: kmsg.Metadata, min: 0, max: 13, start: (*Server).metadata}
+
+const (
+	// autoCreateWait bounds how long an answer waits for topics that it makes.
+	autoCreateWait = 5 * time.Second
+	// atOnce is how many topics of one request are made or deleted at a time.
+	atOnce = 16
+)
+
+// wanted is one topic of a request that names topics, once each.
+type wanted struct {
+	name *string
+	id   projections.TopicID
+	err  error
+}
+
+func (s *Server) metadata(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.MetadataRequest)
+	want, all := wantedTopics(req)
+	missing := s.toCreate(req, want)
+	if len(missing) == 0 {
+		return now(s.metadataAnswer(r, want, all))
+	}
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		s.autoCreate(ctx, missing)
+		return s.metadataAnswer(r, want, all), nil
+	})
+}
+
+func wantedTopics(req *kmsg.MetadataRequest) (want []wanted, all bool) {
+	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
+		return nil, true
+	}
+	type id struct {
+		name string
+		id   projections.TopicID
+	}
+	seen := make(map[id]bool, len(req.Topics))
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		w := wanted{name: t.Topic, id: t.TopicID}
+		key := id{id: w.id}
+		if w.name != nil {
+			key.name = *w.name
+		}
+		switch byID := !w.id.IsZero(); {
+		case seen[key]:
+			continue
+		case byID && req.Version < 12, !byID && w.name == nil:
+			w.err = kerr.InvalidRequest
+		case byID:
+			w.name = nil // the ID decides
+		default:
+			w.err = projections.ValidateTopicName(*w.name)
+		}
+		seen[key] = true
+		want = append(want, w)
+	}
+	return want, false
+}
+
+// toCreate returns the topics that the answer must make first.
+func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*wanted) {
+	if !s.cfg.AutoCreateTopics || req.Version >= 4 && !req.AllowAutoTopicCreation {
+		return nil
+	}
+	view := s.backend.View()
+	for i := range want {
+		if w := &want[i]; w.err == nil && w.name != nil && view.Topic(*w.name) == nil {
+			missing = append(missing, w)
+		}
+	}
+	return missing
+}
+
+func (s *Server) autoCreate(ctx context.Context, missing []*wanted) {
+	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, w := range missing {
+		g.Go(func() error {
+			spec := coordinator.TopicSpec{Name: *w.name, Partitions: s.cfg.NumPartitions}
+			_, err := s.createTopic(ctx, spec, false)
+			switch {
+			case err == nil, errors.Is(err, kerr.TopicAlreadyExists):
+			case ctx.Err() != nil:
+				w.err = kerr.UnknownTopicOrPartition // under way: the client asks again
+			default:
+				w.err = err
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // each topic has its own error
+}
+
+func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Response {
+	req := r.msg.(*kmsg.MetadataRequest)
+	view := s.backend.View()
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.Version = req.Version
+	resp.ClusterID = &s.clusterID
+	resp.ControllerID = s.cfg.NodeID
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = allClusterOps
+	}
+	for _, n := range s.nodes(view, r.conn, false) {
+		b := kmsg.NewMetadataResponseBroker()
+		b.NodeID, b.Host, b.Port, b.Rack = n.id, n.host, n.port, n.rack
+		resp.Brokers = append(resp.Brokers, b)
+	}
+	resp.Topics = []kmsg.MetadataResponseTopic{}
+	if all {
+		for _, t := range view.Topics() {
+			resp.Topics = append(resp.Topics, metadataTopic(req, t))
+		}
+	}
+	for i := range want {
+		resp.Topics = append(resp.Topics, s.metadataWanted(req, view, &want[i]))
+	}
+	return resp
+}
+
+func (s *Server) metadataWanted(req *kmsg.MetadataRequest, view *projections.Cluster, w *wanted) kmsg.MetadataResponseTopic {
+	var t *projections.Topic
+	err := w.err
+	if err == nil && w.name != nil {
+		if t, err = view.Topic(*w.name), kerr.UnknownTopicOrPartition; t != nil {
+			err = nil
+		}
+	} else if err == nil {
+		if t, err = view.TopicByID(w.id), kerr.UnknownTopicID; t != nil {
+			err = nil
+		}
+	}
+	if t != nil {
+		return metadataTopic(req, t)
+	}
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID = w.name, w.id
+	if out.Topic == nil && req.Version < 12 {
+		out.Topic = new(string)
+	}
+	out.ErrorCode = s.failure(kmsg.Metadata, err)
+	return out
+}
+
+func metadataTopic(req *kmsg.MetadataRequest, t *projections.Topic) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID = &t.Name, t.ID
+	if req.IncludeTopicAuthorizedOperations {
+		out.AuthorizedOperations = allTopicOps
+	}
+	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i, p := range t.Partitions {
+		o := &out.Partitions[i]
+		o.Default()
+		o.Partition, o.Leader, o.LeaderEpoch = int32(i), p.Leader, p.Epoch
+		o.Replicas, o.ISR, o.OfflineReplicas = []int32{p.Leader}, []int32{p.Leader}, []int32{}
+		if p.Leader == projections.NoLeader {
+			o.ErrorCode = kerr.LeaderNotAvailable.Code
+			o.Replicas, o.ISR = []int32{}, []int32{}
+		}
+	}
+	return out
+}

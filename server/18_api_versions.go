@@ -1,0 +1,75 @@
+package server
+
+// ApiVersions, key 18, versions 0 to 5.
+//
+// Tells what apis serves. A version above 5 gets a version 0 body with
+// UNSUPPORTED_VERSION and the range of key 18, from which clients retry; see
+// apiVersionsTooNew. From version 3 a client names its software, and from version 5
+// the cluster and node it means to talk to (KIP-1242): a mismatch is answered 129.
+// No feature is offered: none of those that clients look at works yet. Features
+// whose minimum is 0 would have to be left out below version 4.
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var apiVersionsAPI = api{key: kmsg.ApiVersions, min: 0, max: 5, start: (*Server).apiVersions}
+
+const rebootstrapRequired = 129
+
+// softwareName is what Kafka allows as a client software name or version (KIP-511).
+var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
+
+func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.ApiVersionsRequest)
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.FinalizedFeaturesEpoch = 0 // clients ignore features at -1; it must never go back
+	resp.ErrorCode = s.checkApiVersions(req)
+	if resp.ErrorCode != 0 {
+		s.metrics.failed(kmsg.ApiVersions, resp.ErrorCode)
+		return now(resp)
+	}
+	if req.Version >= 3 {
+		r.conn.software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
+	}
+	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(apis))
+	for _, a := range apis {
+		resp.ApiKeys = append(resp.ApiKeys, apiRange(a))
+	}
+	return now(resp)
+}
+
+func (s *Server) checkApiVersions(req *kmsg.ApiVersionsRequest) int16 {
+	if req.Version >= 3 && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
+		return kerr.InvalidRequest.Code
+	}
+	if req.Version < 5 || req.ClusterID == nil && req.NodeID == -1 {
+		return 0
+	}
+	if req.ClusterID == nil || req.NodeID == -1 {
+		return kerr.InvalidRequest.Code
+	}
+	if *req.ClusterID != s.clusterID || req.NodeID != s.cfg.NodeID {
+		return rebootstrapRequired
+	}
+	return 0
+}
+
+func apiRange(a api) kmsg.ApiVersionsResponseApiKey {
+	k := kmsg.NewApiVersionsResponseApiKey()
+	k.ApiKey, k.MinVersion, k.MaxVersion = int16(a.key), a.min, a.max
+	return k
+}
+
+// apiVersionsTooNew answers a version that is not known, in a form that any client reads.
+func apiVersionsTooNew() kmsg.Response {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.SetVersion(0)
+	resp.ErrorCode = kerr.UnsupportedVersion.Code
+	resp.ApiKeys = []kmsg.ApiVersionsResponseApiKey{apiRange(apiVersionsAPI)}
+	return resp
+}

@@ -1,0 +1,174 @@
+package server
+
+// CreateTopics, key 19, versions 2 to 7.
+//
+// Answered when the topic's partitions can be written to. Any replication factor
+// from 1 up is taken and reported as 1: the volume is the redundancy. An assignment
+// must name known brokers and partitions from 0 without a gap; which broker leads is
+// still the controller's decision. From version 5 the answer shows the topic's
+// configuration, from version 7 its ID.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
+
+	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/projections"
+)
+
+var createTopicsAPI = api{key: kmsg.CreateTopics, min: 2, max: 7, start: (*Server).createTopics}
+
+func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.CreateTopicsRequest)
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
+		defer cancel()
+		times := map[string]int{}
+		for i := range req.Topics {
+			times[req.Topics[i].Topic]++
+		}
+		resp := kmsg.NewPtrCreateTopicsResponse()
+		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(req.Topics))
+		var g errgroup.Group
+		g.SetLimit(atOnce)
+		for i := range req.Topics {
+			g.Go(func() error {
+				in := &req.Topics[i]
+				resp.Topics[i] = s.createOne(ctx, in, req.ValidateOnly, times[in.Topic] > 1)
+				return nil
+			})
+		}
+		_ = g.Wait() // each topic has its own error
+		return resp, nil
+	})
+}
+
+// adminTimeout is how long the client wants to wait for an admin change. What is
+// not done by then goes on and is answered REQUEST_TIMED_OUT.
+func adminTimeout(ctx context.Context, ms int32) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Duration(max(ms, 0))*time.Millisecond)
+}
+
+func (s *Server) createOne(ctx context.Context, in *kmsg.CreateTopicsRequestTopic, validateOnly, twice bool) kmsg.CreateTopicsResponseTopic {
+	out := kmsg.NewCreateTopicsResponseTopic()
+	out.Topic = in.Topic
+	t, err := func() (*projections.Topic, error) {
+		if twice {
+			return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+		}
+		spec, err := s.topicSpec(in)
+		if err != nil {
+			return nil, err
+		}
+		return s.createTopic(ctx, spec, validateOnly)
+	}()
+	if err != nil {
+		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreateTopics, err), message(err)
+		out.NumPartitions, out.ReplicationFactor = -1, -1
+		return out
+	}
+	out.TopicID, out.NumPartitions, out.ReplicationFactor = t.ID, int32(len(t.Partitions)), 1
+	for _, c := range s.cfg.describeTopic(t.Configs) {
+		o := kmsg.NewCreateTopicsResponseTopicConfig()
+		o.Name, o.Value, o.Source = c.name, &c.value, int8(c.source)
+		out.Configs = append(out.Configs, o)
+	}
+	return out
+}
+
+// createTopic is how every topic is made, whoever asks.
+func (s *Server) createTopic(ctx context.Context, spec coordinator.TopicSpec, validateOnly bool) (*projections.Topic, error) {
+	view := s.backend.View()
+	if err := projections.ValidateTopicName(spec.Name); err != nil {
+		return nil, err
+	}
+	if view.Topic(spec.Name) != nil {
+		return nil, fmt.Errorf("%w: topic %q", kerr.TopicAlreadyExists, spec.Name)
+	}
+	if err := view.CheckCollision(spec.Name); err != nil {
+		return nil, err
+	}
+	return s.backend.CreateTopic(ctx, spec, validateOnly)
+}
+
+// topicSpec judges a request's numbers, assignment and configuration.
+func (s *Server) topicSpec(in *kmsg.CreateTopicsRequestTopic) (coordinator.TopicSpec, error) {
+	spec := coordinator.TopicSpec{Name: in.Topic, Partitions: in.NumPartitions}
+	var err error
+	if len(in.ReplicaAssignment) > 0 {
+		spec.Partitions, err = s.checkAssignment(in)
+	} else {
+		spec.Partitions, err = s.checkCounts(in)
+	}
+	if err != nil {
+		return spec, err
+	}
+	spec.Configs, err = topicConfigsOf(in.Configs)
+	return spec, err
+}
+
+func (s *Server) checkCounts(in *kmsg.CreateTopicsRequestTopic) (int32, error) {
+	n := in.NumPartitions
+	if n == -1 {
+		n = s.cfg.NumPartitions
+	}
+	switch {
+	case n <= 0 || n > projections.MaxPartitions:
+		return 0, fmt.Errorf("%w: %d partitions, not from 1 to %d", kerr.InvalidPartitions, in.NumPartitions, projections.MaxPartitions)
+	case in.ReplicationFactor == 0 || in.ReplicationFactor < -1:
+		return 0, fmt.Errorf("%w: %d, neither -1 nor at least 1", kerr.InvalidReplicationFactor, in.ReplicationFactor)
+	}
+	return n, nil
+}
+
+func (s *Server) checkAssignment(in *kmsg.CreateTopicsRequestTopic) (int32, error) {
+	if in.NumPartitions != -1 || in.ReplicationFactor != -1 {
+		return 0, fmt.Errorf("%w: an assignment excludes counts of partitions and replicas", kerr.InvalidRequest)
+	}
+	view := s.backend.View()
+	n := len(in.ReplicaAssignment)
+	seen := make([]bool, min(n, projections.MaxPartitions))
+	bad := func(format string, a ...any) (int32, error) {
+		return 0, fmt.Errorf("%w: %s", kerr.InvalidReplicaAssignment, fmt.Sprintf(format, a...))
+	}
+	for _, a := range in.ReplicaAssignment {
+		if a.Partition < 0 || int(a.Partition) >= len(seen) || seen[a.Partition] {
+			return bad("partition %d: they must be 0 to %d, once each", a.Partition, n-1)
+		}
+		seen[a.Partition] = true
+		if len(a.Replicas) == 0 || len(a.Replicas) != len(in.ReplicaAssignment[0].Replicas) {
+			return bad("partition %d has %d replicas; all must have as many, at least one", a.Partition, len(a.Replicas))
+		}
+		for i, id := range a.Replicas {
+			if b, ok := view.Broker(id); !ok || b.Fenced {
+				return bad("partition %d: broker %d is not known", a.Partition, id)
+			}
+			if slices.Contains(a.Replicas[:i], id) {
+				return bad("partition %d names broker %d twice", a.Partition, id)
+			}
+		}
+	}
+	return int32(n), nil
+}
+
+// topicConfigsOf judges a topic's configuration: names, values, and nothing twice.
+func topicConfigsOf(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, error) {
+	out := make(map[string]string, len(in))
+	for _, c := range in {
+		if _, ok := out[c.Name]; ok {
+			return nil, fmt.Errorf("%w: %q stands twice", kerr.InvalidRequest, c.Name)
+		}
+		if c.Value == nil {
+			return nil, fmt.Errorf("%w: %q has no value", kerr.InvalidConfig, c.Name)
+		}
+		out[c.Name] = strings.TrimSpace(*c.Value)
+	}
+	return out, projections.ValidateTopicConfigs(out)
+}

@@ -1,0 +1,77 @@
+package server
+
+// DeleteTopics, key 20, versions 1 to 6; by ID from version 6.
+//
+// A topic is deleted by its ID, also where the client gave a name: a topic made
+// anew under that name meanwhile is another one. A name only looks the ID up and
+// never becomes part of a path.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
+
+	"kaas.dev/kaas/projections"
+)
+
+var deleteTopicsAPI = api{key: kmsg.DeleteTopics, min: 1, max: 6, start: (*Server).deleteTopics}
+
+func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.DeleteTopicsRequest)
+	topics := req.Topics
+	for _, name := range req.TopicNames {
+		t := kmsg.NewDeleteTopicsRequestTopic()
+		t.Topic = &name
+		topics = append(topics, t)
+	}
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
+		defer cancel()
+		resp := kmsg.NewPtrDeleteTopicsResponse()
+		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
+		var g errgroup.Group
+		g.SetLimit(atOnce)
+		for i := range topics {
+			g.Go(func() error {
+				resp.Topics[i] = s.deleteOne(ctx, &topics[i])
+				return nil
+			})
+		}
+		_ = g.Wait() // each topic has its own error
+		return resp, nil
+	})
+}
+
+func (s *Server) deleteOne(ctx context.Context, in *kmsg.DeleteTopicsRequestTopic) kmsg.DeleteTopicsResponseTopic {
+	out := kmsg.NewDeleteTopicsResponseTopic()
+	out.Topic, out.TopicID = in.Topic, in.TopicID
+	t, err := s.topicToDelete(in)
+	if err == nil {
+		out.Topic, out.TopicID = &t.Name, t.ID
+		err = s.backend.DeleteTopic(ctx, t.ID)
+	}
+	if err != nil {
+		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DeleteTopics, err), message(err)
+		return out
+	}
+	s.metrics.forget(t.Name)
+	return out
+}
+
+func (s *Server) topicToDelete(in *kmsg.DeleteTopicsRequestTopic) (t *projections.Topic, err error) {
+	view, byID := s.backend.View(), in.TopicID != [16]byte{}
+	switch {
+	case byID == (in.Topic != nil):
+		return nil, kerr.InvalidRequest
+	case byID:
+		t, err = view.TopicByID(in.TopicID), kerr.UnknownTopicID
+	default:
+		t, err = view.Topic(*in.Topic), kerr.UnknownTopicOrPartition
+	}
+	if t != nil {
+		return t, nil
+	}
+	return nil, err
+}

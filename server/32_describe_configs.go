@@ -1,0 +1,84 @@
+package server
+
+// DescribeConfigs, key 32, versions 1 to 4.
+//
+// Topics and this broker. A null or empty list of names means all. Every name is shown with
+// its source; synonyms (where the value comes from, strongest first), and from
+// version 3 documentation, only when asked for. An unknown topic is
+// UNKNOWN_TOPIC_OR_PARTITION, any other resource INVALID_REQUEST.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+)
+
+var describeConfigsAPI = api{key: kmsg.DescribeConfigs, min: 1, max: 4, start: (*Server).describeConfigs}
+
+func (s *Server) describeConfigs(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.DescribeConfigsRequest)
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	for i := range req.Resources {
+		in := &req.Resources[i]
+		out := kmsg.NewDescribeConfigsResponseResource()
+		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
+		values, err := s.configsOf(in)
+		if err != nil {
+			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DescribeConfigs, err), message(err)
+		}
+		for _, v := range values {
+			if len(in.ConfigNames) == 0 || slices.Contains(in.ConfigNames, v.name) {
+				out.Configs = append(out.Configs, describedConfig(req, v))
+			}
+		}
+		resp.Resources = append(resp.Resources, out)
+	}
+	return now(resp)
+}
+
+func (s *Server) configsOf(in *kmsg.DescribeConfigsRequestResource) ([]configValue, error) {
+	switch in.ResourceType {
+	case kmsg.ConfigResourceTypeTopic:
+		if err := projections.ValidateTopicName(in.ResourceName); err != nil {
+			return nil, err
+		}
+		t := s.backend.View().Topic(in.ResourceName)
+		if t == nil {
+			return nil, kerr.UnknownTopicOrPartition
+		}
+		return s.cfg.describeTopic(t.Configs), nil
+	case kmsg.ConfigResourceTypeBroker:
+		if in.ResourceName == "" {
+			return nil, nil // what is set for all brokers: nothing can be yet
+		}
+		if in.ResourceName != strconv.Itoa(int(s.cfg.NodeID)) {
+			return nil, fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, in.ResourceName)
+		}
+		return s.cfg.describeBroker(), nil
+	default:
+		return nil, fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, in.ResourceType)
+	}
+}
+
+func describedConfig(req *kmsg.DescribeConfigsRequest, v configValue) kmsg.DescribeConfigsResponseResourceConfig {
+	out := kmsg.NewDescribeConfigsResponseResourceConfig()
+	out.Name, out.Value, out.Source, out.ConfigType, out.ReadOnly = v.name, &v.value, v.source, v.kind, v.readOnly
+	out.IsDefault = v.source == kmsg.ConfigSourceDefaultConfig
+	if req.IncludeSynonyms {
+		for _, s := range v.synonyms {
+			syn := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+			syn.Name, syn.Value, syn.Source = s.name, &s.value, s.source
+			out.ConfigSynonyms = append(out.ConfigSynonyms, syn)
+		}
+	}
+	if req.IncludeDocumentation {
+		out.Documentation = &v.doc
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// request is one decoded request.
+type request struct {
+	head
+	clientID string
+	msg      kmsg.Request
+	conn     *conn
+	claim    *claim // the memory its bytes take
+	arrived  time.Time
+}
+
+// reply answers a request: at once with resp, or with what wait returns. Neither
+// means that the request has no answer. An error of wait ends the connection.
+type reply struct {
+	resp kmsg.Response
+	wait func(context.Context) (kmsg.Response, error)
+}
+
+func now(resp kmsg.Response) (reply, error) { return reply{resp: resp}, nil }
+
+func later(wait func(context.Context) (kmsg.Response, error)) (reply, error) {
+	return reply{wait: wait}, nil
+}
+
+// api is what is served of one key. start runs on the connection's reader, in the
+// order of the wire: it does what must be in that order and may not wait for
+// anything else. An error ends the connection.
+type api struct {
+	key      kmsg.Key
+	min, max int16 // as told by ApiVersions
+	works    int16 // lowest version that is answered; below it the connection is closed
+	records  bool  // requests carry records: their bytes are held until answered
+	start    func(*Server, context.Context, *request) (reply, error)
+}
+
+// apis is everything that is served; ApiVersions tells it, in this order.
+var apis []api
+
+func init() { // not a literal: 18 reads the table it stands in
+	apis = []api{
+		produceAPI,
+		fetchAPI,
+		listOffsetsAPI,
+		metadataAPI,
+		findCoordinatorAPI,
+		apiVersionsAPI,
+		createTopicsAPI,
+		deleteTopicsAPI,
+		initProducerIDAPI,
+		offsetForLeaderEpochAPI,
+		describeConfigsAPI,
+		describeClusterAPI,
+	}
+}
+
+// apiFor returns what serves the key, or nil.
+func apiFor(key int16) *api {
+	for i := range apis {
+		if int16(apis[i].key) == key {
+			return &apis[i]
+		}
+	}
+	return nil
+}
+
+// serves reports whether the version is answered.
+func (a *api) serves(version int16) bool {
+	return a != nil && version >= max(a.min, a.works) && version <= a.max
+}

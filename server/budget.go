@@ -1,0 +1,122 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// budget bounds the bytes of requests in memory. A request takes bytes as they
+// arrive, not as they are claimed, so a peer that sends nothing holds nothing.
+//
+// The oldest request that is still being read does not wait for other half-read
+// ones: whatever they hold it comes to its end, so they cannot wait for one another
+// for ever, and a request larger than the whole budget is admitted alone.
+type budget struct {
+	limit int64
+	mu    struct { // read and written by every connection's reader
+		sync.Mutex
+		used    int64         // by all
+		whole   int64         // by requests that were read to their end: given back without further reading
+		reading list.List     // of *claim, oldest first: those not read to their end
+		changed chan struct{} // closed, and renewed, when something was given back
+	}
+}
+
+// claim is one request's part of a budget. It belongs to one connection, which
+// takes in its reader and releases once, anywhere.
+type claim struct {
+	b    *budget
+	n    int64
+	elem *list.Element // nil once it is read to its end
+}
+
+func newBudget(limit int64) *budget {
+	b := &budget{limit: limit}
+	b.mu.changed = make(chan struct{})
+	return b
+}
+
+// begin registers a request whose bytes are about to be read.
+func (b *budget) begin() *claim {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := &claim{b: b}
+	c.elem = b.mu.reading.PushBack(c)
+	return c
+}
+
+// take waits until n more bytes may be held, or ctx ends.
+func (c *claim) take(ctx context.Context, n int64) error {
+	for {
+		changed, ok := c.tryTake(n)
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *claim) tryTake(n int64) (<-chan struct{}, bool) {
+	b := c.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// The oldest overdraws when all is held by half-read requests, so that what is
+	// used is never more than the limit and one request.
+	oldest := b.mu.reading.Front() == c.elem && b.mu.whole == 0
+	if b.mu.used+n <= b.limit || oldest {
+		b.mu.used += n
+		c.n += n
+		return nil, true
+	}
+	return b.mu.changed, false
+}
+
+// complete says that the request was read to its end.
+func (c *claim) complete() {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	if c.elem != nil {
+		c.b.mu.whole += c.n
+	}
+	c.leave()
+}
+
+// release gives back whatever the request holds. Further calls do nothing.
+func (c *claim) release() {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	c.b.mu.used -= c.n
+	if c.elem == nil {
+		c.b.mu.whole -= c.n
+	}
+	c.n = 0
+	c.leave()
+	c.b.wake()
+}
+
+// pass moves what a request holds, read to its end, to a new claim.
+func (c *claim) pass() *claim {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	held := &claim{b: c.b, n: c.n}
+	c.n = 0
+	return held
+}
+
+func (c *claim) leave() {
+	if c.elem != nil {
+		c.b.mu.reading.Remove(c.elem)
+		c.elem = nil
+		c.b.wake()
+	}
+}
+
+func (b *budget) wake() {
+	close(b.mu.changed)
+	b.mu.changed = make(chan struct{})
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+)
+
+// configKey is one row of the broker's configuration.
+type configKey struct {
+	name  string
+	def   string
+	kind  kmsg.ConfigType
+	topic string // the topic config it is the default of, if any
+	doc   string
+	set   func(*Config, string) error
+}
+
+// configKeys is every key there is: the broker's own, and the defaults of topics.
+var configKeys = append(brokerKeys, topicDefaultKeys()...)
+
+// A key that is not connected to anything does not belong here: an unknown name
+// stops the broker, a dead one would lie.
+var brokerKeys = []configKey{
+	number("node.id", "0", 0, math.MaxInt32, "This broker's ID. A newcomer with the same ID takes over at once.",
+		func(c *Config, n int64) { c.NodeID = int32(n) }),
+	text("broker.rack", "", "Rack told to clients in metadata.", func(c *Config, s string) error { c.Rack = s; return nil }),
+	text("listeners", "PLAINTEXT://:9092", "Where clients connect: PLAINTEXT://HOST:PORT.", func(c *Config, s string) (err error) {
+		c.Listeners, err = endpoints(s, false)
+		return err
+	}),
+	text("advertised.listeners", "", "Where clients are told to connect. Empty: the host of listeners, or the address the client used.", setAdvertised),
+	text("log.dirs", "./kaas-data", "The shared volume: exactly one directory.", setLogDir),
+	text("http.listeners", ":8080", "HOST:PORT of /healthz, /readyz, /metrics and /debug/pprof. Empty: none.", setHTTP),
+	text("cluster.id", "", "The cluster the directory must belong to; a new directory takes it. Empty: any.", func(c *Config, s string) error {
+		c.ClusterID = s
+		return nil
+	}),
+	text("log.level", "info", "debug, info, warn or error.", setLogLevel),
+
+	boolean("auto.create.topics.enable", "true", "Whether asking for the metadata of a missing topic makes it.",
+		func(c *Config, b bool) { c.AutoCreateTopics = b }),
+	number("num.partitions", "1", 1, 100_000, "Partitions of a topic whose creator names no number.",
+		func(c *Config, n int64) { c.NumPartitions = int32(n) }),
+
+	number("log.flush.interval.messages", "1", 1, math.MaxInt64,
+		"1: every acknowledgement waits for the disk. Above 1 nothing is synced before it is acknowledged, and can be lost.",
+		func(c *Config, n int64) { c.FlushMessages = n }),
+
+	millis("metadata.poll.interval.ms", "200", 1, "How often the cluster's state is looked at for news.",
+		func(c *Config, d time.Duration) { c.MetadataPoll = d }),
+	millis("metadata.history.retention.ms", "604800000", 1, "Age at which history of the cluster's state is pruned.",
+		func(c *Config, d time.Duration) { c.HistoryRetention = d }),
+	number("metadata.history.retention.entries", "10000", 1, math.MaxInt32, "Entries of history kept of the cluster's state.",
+		func(c *Config, n int64) { c.HistoryEntries = n }),
+
+	number("queued.max.request.bytes", "67108864", 1, math.MaxInt64, "Bytes of requests held in memory at once.",
+		func(c *Config, n int64) { c.QueuedMaxBytes = n }),
+	number("socket.request.max.bytes", "104857600", 1, math.MaxInt32, "Largest request.",
+		func(c *Config, n int64) { c.RequestMaxBytes = n }),
+	number("fetch.max.bytes", "57671680", 1024, math.MaxInt32, "Largest answer to a fetch, but for its first batch.",
+		func(c *Config, n int64) { c.FetchMaxBytes = n }),
+	millis("connections.max.idle.ms", "600000", 1, "A connection without a request for so long is closed.",
+		func(c *Config, d time.Duration) { c.MaxIdle = d }),
+	number("max.connections", "2147483647", 1, math.MaxInt32, "Connections held at once; further ones are closed.",
+		func(c *Config, n int64) { c.MaxConnections = n }),
+}
+
+func text(name, def, doc string, set func(*Config, string) error) configKey {
+	return configKey{name: name, def: def, kind: kmsg.ConfigTypeString, doc: doc, set: set}
+}
+
+func number(name, def string, lo, hi int64, doc string, set func(*Config, int64)) configKey {
+	kind := kmsg.ConfigTypeLong
+	if hi <= math.MaxInt32 {
+		kind = kmsg.ConfigTypeInt
+	}
+	return configKey{name: name, def: def, kind: kind, doc: doc, set: func(c *Config, s string) error {
+		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", s)
+		}
+		if n < lo || n > hi {
+			return fmt.Errorf("%d is not from %d to %d", n, lo, hi)
+		}
+		set(c, n)
+		return nil
+	}}
+}
+
+// millis is a number of milliseconds; what a Duration cannot hold is for ever.
+func millis(name, def string, lo int64, doc string, set func(*Config, time.Duration)) configKey {
+	return number(name, def, lo, math.MaxInt64, doc, func(c *Config, n int64) {
+		set(c, time.Duration(min(n, int64(math.MaxInt64/time.Millisecond)))*time.Millisecond)
+	})
+}
+
+func boolean(name, def, doc string, set func(*Config, bool)) configKey {
+	return configKey{name: name, def: def, kind: kmsg.ConfigTypeBoolean, doc: doc, set: func(c *Config, s string) error {
+		switch strings.ToLower(strings.TrimSpace(s)) {
+		case "true":
+			set(c, true)
+		case "false":
+			set(c, false)
+		default:
+			return fmt.Errorf("%q is neither true nor false", s)
+		}
+		return nil
+	}}
+}
+
+// topicDefaultKeys are the properties that give topics their defaults. Those that
+// nothing acts on for any topic are no keys.
+func topicDefaultKeys() (keys []configKey) {
+	for _, tc := range projections.TopicConfigs() {
+		if tc.Broker == "" || !tc.Honoured && !acted[tc.Name] {
+			continue
+		}
+		keys = append(keys, configKey{name: tc.Broker, def: tc.Default, kind: tc.Type, topic: tc.Name, doc: tc.Doc, set: func(c *Config, s string) error {
+			c.topicDefaults[tc.Name] = strings.TrimSpace(s)
+			if err := tc.Validate(s); err != nil {
+				return fmt.Errorf("%q %w", s, err)
+			}
+			return nil
+		}})
+	}
+	return keys
+}
+
+func setAdvertised(c *Config, s string) (err error) {
+	if strings.TrimSpace(s) == "" {
+		c.Advertised = nil
+		return nil
+	}
+	c.Advertised, err = endpoints(s, true)
+	return err
+}
+
+func setLogDir(c *Config, s string) error {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.Contains(s, ",") {
+		return fmt.Errorf("%q is not exactly one directory", s)
+	}
+	c.LogDir = s
+	return nil
+}
+
+func setHTTP(c *Config, s string) error {
+	c.HTTP = strings.TrimSpace(s)
+	if c.HTTP == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(c.HTTP)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT", s)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q: port %q is not a number from 0 to 65535", s, port)
+	}
+	return nil
+}
+
+func setLogLevel(c *Config, s string) error {
+	for name, level := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError} {
+		if strings.EqualFold(strings.TrimSpace(s), name) {
+			c.LogLevel = level
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not debug, info, warn or error", s)
+}

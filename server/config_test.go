@@ -1,0 +1,172 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kaas.dev/kaas/projections"
+)
+
+func writeFile(t testing.TB, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "server.properties")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestConfigPrecedence(t *testing.T) {
+	file := writeFile(t, "# comment\nnum.partitions=2\nnode.id = 7\nlog.dirs=/a/${HOME}\nlog.retention.ms=5\n")
+	src := Sources{
+		File:    file,
+		Environ: []string{"KAAS_NUM_PARTITIONS=3", "KAAS_LOG_RETENTION_MS=6", "HOME=/root", "KAAS_SERVICE_HOST=10.0.0.1", "KAAS_PORT=tcp://10.0.0.1:9092", "KAAS_PORT_9092_TCP_ADDR=10.0.0.1"},
+		Sets:    []string{"num.partitions=4"},
+	}
+	c, err := LoadConfig(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.NumPartitions != 4 || c.NodeID != 7 || c.LogDir != "/a/${HOME}" || c.topicDefaults["retention.ms"] != "6" {
+		t.Errorf("got %+v", c)
+	}
+	if got := c.settings["log.retention.ms"].source; got != "environment KAAS_LOG_RETENTION_MS" {
+		t.Errorf("source %q", got)
+	}
+	if got := c.notActed(); len(got) != 1 || got[0] != "log.retention.ms" {
+		t.Errorf("not acted on: %v", got)
+	}
+}
+
+func TestConfigBadInput(t *testing.T) {
+	for _, tc := range []struct {
+		set  string // key=value
+		want string
+	}{
+		{"no.such.key=1", "unknown name"},
+		{"node.id=", "whole number"},
+		{"node.id=-1", "not from"},
+		{"node.id=2147483648", "not from"},
+		{"node.id=x", "whole number"},
+		{"listeners=", "NAME://HOST:PORT"},
+		{"listeners=SSL://:9092", "only PLAINTEXT"},
+		{"listeners=PLAINTEXT://:9092,PLAINTEXT://:9093", "exactly one"},
+		{"listeners=PLAINTEXT://:99999", "port"},
+		{"listeners=PLAINTEXT://nohost", "NAME://HOST:PORT"},
+		{"advertised.listeners=PLAINTEXT://:9092", "no host"},
+		{"advertised.listeners=PLAINTEXT://0.0.0.0:9092", "no host"},
+		{"advertised.listeners=PLAINTEXT://a:0", "port"},
+		{"log.dirs=a,b", "exactly one"},
+		{"log.dirs=", "exactly one"},
+		{"http.listeners=8080", "HOST:PORT"},
+		{"auto.create.topics.enable=yes", "neither true nor false"},
+		{"num.partitions=0", "not from"},
+		{"log.flush.interval.messages=0", "not from"},
+		{"log.flush.interval.messages=sometimes", "whole number"},
+		{"log.segment.bytes=10", "must be"},
+		{"log.message.timestamp.type=Mine", "must be one of"},
+		{"log.retention.ms=-2", "must be"},
+		{"metadata.poll.interval.ms=0", "not from"},
+		{"queued.max.request.bytes=0", "not from"},
+		{"socket.request.max.bytes=-5", "not from"},
+		{"max.connections=0", "not from"},
+		{"log.level=loud", "debug, info"},
+	} {
+		key, value, _ := strings.Cut(tc.set, "=")
+		env := envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+		file := writeFile(t, tc.set+"\n")
+		for source, src := range map[string]Sources{
+			"--set":              {Sets: []string{tc.set}},
+			"environment " + env: {Environ: []string{env + "=" + value}},
+			file:                 {File: file},
+		} {
+			_, err := LoadConfig(src)
+			if err == nil {
+				t.Errorf("%s from %s: accepted", tc.set, source)
+				continue
+			}
+			msg := err.Error()
+			if !strings.Contains(msg, key) || !strings.Contains(msg, source) || !strings.Contains(msg, tc.want) || strings.Contains(msg, "\n") {
+				t.Errorf("%s from %s: unclear error %q", tc.set, source, msg)
+			}
+		}
+	}
+	for _, src := range []Sources{{File: "/no/such/file"}, {Sets: []string{"node.id"}}} {
+		if _, err := LoadConfig(src); err == nil {
+			t.Errorf("%+v: accepted", src)
+		}
+	}
+}
+
+// Every key's value must reach something that is not the parsed text (P-01): here the
+// field it sets, which the tests named beside it see acting.
+func TestConfigEveryKeyReachesSomething(t *testing.T) {
+	topic := &projections.Topic{}
+	for name, tc := range map[string]struct {
+		value string
+		ok    func(*Config) bool
+	}{
+		"node.id":                            {"5", func(c *Config) bool { return (&Node{cfg: c}).options().NodeID == 5 }},
+		"broker.rack":                        {"r1", func(c *Config) bool { return (&Node{cfg: c}).options().Rack == "r1" }},
+		"listeners":                          {"PLAINTEXT://h:1", func(c *Config) bool { return c.Listeners[0].address() == "h:1" }},
+		"advertised.listeners":               {"PLAINTEXT://h:2", func(c *Config) bool { return c.Advertised[0].address() == "h:2" && !c.advertisesUsed() }},
+		"log.dirs":                           {"/x", func(c *Config) bool { return c.LogDir == "/x" }},       // TestProcessRefusals
+		"http.listeners":                     {"h:3", func(c *Config) bool { return c.HTTP == "h:3" }},       // TestHTTP
+		"cluster.id":                         {"abc", func(c *Config) bool { return c.ClusterID == "abc" }},  // TestProcessRefusals
+		"log.level":                          {"warn", func(c *Config) bool { return c.LogLevel == 4 }},      // cmd/kaas
+		"auto.create.topics.enable":          {"false", func(c *Config) bool { return !c.AutoCreateTopics }}, // TestAutoCreate
+		"num.partitions":                     {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
+		"log.flush.interval.messages":        {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
+		"metadata.poll.interval.ms":          {"7", func(c *Config) bool { return (&Node{cfg: c}).options().CheckInterval == 7*time.Millisecond }},
+		"metadata.history.retention.ms":      {"8", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryAge == 8*time.Millisecond }},
+		"metadata.history.retention.entries": {"9", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryEntries == 9 }},
+		"queued.max.request.bytes":           {"10", func(c *Config) bool { return c.QueuedMaxBytes == 10 }},           // Start makes the budgets
+		"socket.request.max.bytes":           {"11", func(c *Config) bool { return c.RequestMaxBytes == 11 }},          // TestRequestMaxBytes
+		"fetch.max.bytes":                    {"2048", func(c *Config) bool { return c.FetchMaxBytes == 2048 }},        // TestFetchLimits
+		"connections.max.idle.ms":            {"12", func(c *Config) bool { return c.MaxIdle == 12*time.Millisecond }}, // TestIdle
+		"max.connections":                    {"13", func(c *Config) bool { return c.MaxConnections == 13 }},           // TestMaxConnections
+		"log.segment.bytes":                  {"1048577", func(c *Config) bool { return c.partitionConfig(topic).SegmentBytes == 1048577 }},
+		"log.roll.ms":                        {"14", func(c *Config) bool { return c.partitionConfig(topic).SegmentAge == 14*time.Millisecond }},
+		"log.index.interval.bytes":           {"15", func(c *Config) bool { return c.partitionConfig(topic).IndexIntervalBytes == 15 }},
+		"message.max.bytes":                  {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
+		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
+		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
+	} {
+		src := Sources{Sets: []string{"listeners=PLAINTEXT://:0", name + "=" + tc.value}}
+		c, err := LoadConfig(src)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if name != "listeners" {
+			c.Listeners = nil // nothing is bound in this test
+		}
+		if name == "advertised.listeners" {
+			c.Listeners = []Endpoint{{Name: "PLAINTEXT"}}
+		}
+		if !tc.ok(c) {
+			t.Errorf("%s=%s reaches nothing", name, tc.value)
+		}
+	}
+}
+
+// Keys that the build does not act on are told at start, never passed over.
+func TestConfigEveryKeyIsActedOnOrTold(t *testing.T) {
+	c, err := LoadConfig(Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range configKeys {
+		if k.topic == "" || acted[k.topic] {
+			continue
+		}
+		c.settings[k.name] = setting{k.def, "test"}
+		if got := c.notActed(); len(got) != 1 || got[0] != k.name {
+			t.Errorf("%s: told %v", k.name, got)
+		}
+		delete(c.settings, k.name)
+	}
+}

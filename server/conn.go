@@ -1,0 +1,278 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// maxInFlight is how many requests of one connection may be unanswered; the next
+	// one is read when the oldest has been written.
+	maxInFlight = 64
+	// pieceTimeout is how long a peer may take for a piece of a request or an answer.
+	pieceTimeout = 30 * time.Second
+	writePiece   = 1 << 20
+	// keepBuffer is the largest answer whose buffer is used again.
+	keepBuffer = 4 << 20
+)
+
+// conn is one client's connection. Its reader starts requests in order, its writer
+// answers them in order; what is between them waits side by side.
+type conn struct {
+	s   *Server
+	nc  net.Conn
+	log *slog.Logger
+
+	ctx    context.Context // ends with the connection
+	cancel context.CancelCauseFunc
+	queue  chan *pending // from the reader to the writer, in the order of the wire
+	wg     sync.WaitGroup
+
+	software string // what ApiVersions said, for the log; owned by the reader
+}
+
+// pending is a request that was started and is not answered.
+type pending struct {
+	req   *request
+	reply reply
+	done  chan struct{} // closed when resp and err are set; nil when they are from the start
+	resp  kmsg.Response
+	err   error
+	claim *claim
+}
+
+var errDraining = errors.New("the broker is stopping")
+
+func (s *Server) newConn(nc net.Conn) *conn {
+	c := &conn{s: s, nc: nc, queue: make(chan *pending, maxInFlight)}
+	c.log = s.log.With("peer", nc.RemoteAddr().String())
+	c.ctx, c.cancel = context.WithCancelCause(s.life)
+	return c
+}
+
+// serve runs the connection to its end.
+func (c *conn) serve() {
+	stop := context.AfterFunc(c.ctx, func() { c.nc.Close() })
+	defer stop()
+	c.wg.Go(func() {
+		err := c.read()
+		close(c.queue) // the writer still answers what was started
+		if !errors.Is(err, errDraining) {
+			c.cancel(err)
+		}
+	})
+	c.wg.Go(func() { c.cancel(c.write()) })
+	c.wg.Wait()
+	c.nc.Close()
+	for p := range c.queue { // what the writer did not come to
+		p.claim.release()
+	}
+	c.logEnd(context.Cause(c.ctx))
+}
+
+func (c *conn) logEnd(err error) {
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
+		c.log.Debug("connection ended", "software", c.software)
+	default:
+		c.log.Info("connection closed", "cause", err, "software", c.software)
+	}
+}
+
+// drain makes the reader stop before the next request.
+func (c *conn) drain() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
+
+// read starts requests until the connection fails, drains, or breaks the protocol.
+func (c *conn) read() error {
+	br := bufio.NewReaderSize(c.nc, 4<<10)
+	for {
+		p, err := c.next(br)
+		if err != nil {
+			if c.s.draining() {
+				return errDraining
+			}
+			return err
+		}
+		select {
+		case c.queue <- p:
+		case <-c.ctx.Done():
+			p.claim.release()
+			return c.ctx.Err()
+		}
+	}
+}
+
+// next reads, decodes and starts one request.
+func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
+	if err := c.awaitRequest(br); err != nil {
+		return nil, err
+	}
+	h, err := readHead(br, c.s.cfg.RequestMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	a := apiFor(h.key)
+	if !a.serves(h.version) && h.key != kmsg.ApiVersions.Int16() {
+		return nil, fmt.Errorf("%s version %d is not served", kmsg.NameForKey(h.key), h.version)
+	}
+	claim, weight := c.s.control.begin(), int64(controlWeight)
+	if a.records {
+		claim, weight = c.s.queued.begin(), 1
+	} else if h.size > controlMax {
+		return nil, fmt.Errorf("%w: %d for %s", errSize, h.size, kmsg.NameForKey(h.key))
+	}
+	defer func() {
+		if p == nil || !a.records {
+			claim.release()
+		}
+	}()
+	rest, err := readRest(c.ctx, br, int(h.size)-headBytes, claim, weight, c.extend)
+	if err != nil {
+		return nil, err
+	}
+	c.s.metrics.bytesIn.Add(float64(h.size) + 4)
+	p, err = c.start(a, h, rest, claim)
+	if p != nil {
+		c.launch(p)
+	}
+	return p, err
+}
+
+// awaitRequest waits for a request's first byte, as long as a connection may idle.
+func (c *conn) awaitRequest(br *bufio.Reader) error {
+	if err := c.deadline(c.s.cfg.MaxIdle); err != nil {
+		return err
+	}
+	if _, err := br.Peek(1); err != nil {
+		return err
+	}
+	return c.deadline(pieceTimeout)
+}
+
+func (c *conn) extend() { _ = c.deadline(pieceTimeout) }
+
+// deadline bounds the next read, but never lifts the end that drain has set.
+func (c *conn) deadline(d time.Duration) error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	if c.s.draining() {
+		c.drain()
+	}
+	return nil
+}
+
+// start decodes a request and runs its handler's first part. A panic there is this
+// connection's end.
+func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
+	defer c.recovered(h, &err)
+	r := &request{head: h, conn: c, claim: claim, arrived: time.Now()}
+	p = &pending{req: r, claim: claim}
+	if h.key == kmsg.ApiVersions.Int16() && !a.serves(h.version) {
+		p.resp = apiVersionsTooNew()
+		return p, nil
+	}
+	r.msg = kmsg.RequestForKey(h.key)
+	r.msg.SetVersion(h.version)
+	if r.clientID, err = decodeRest(rest, r.msg); err != nil {
+		return nil, err
+	}
+	p.reply, err = a.start(c.s, c.ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s version %d: %w", kmsg.NameForKey(h.key), h.version, err)
+	}
+	p.resp = p.reply.resp
+	return p, nil
+}
+
+// launch runs the waiting part of a request beside the others.
+func (c *conn) launch(p *pending) {
+	wait := p.reply.wait
+	if wait == nil {
+		p.claim.release()
+		return
+	}
+	p.done = make(chan struct{})
+	c.wg.Go(func() {
+		defer close(p.done)
+		defer p.claim.release()
+		defer c.recovered(p.req.head, &p.err)
+		p.resp, p.err = wait(c.ctx)
+	})
+}
+
+// recovered turns a panic into the connection's end.
+func (c *conn) recovered(h head, err *error) {
+	if v := recover(); v != nil {
+		c.s.metrics.panics.Inc()
+		c.log.Error("panic in a request", "api", kmsg.NameForKey(h.key), "version", h.version, "panic", v, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%s version %d: panic: %v", kmsg.NameForKey(h.key), h.version, v)
+	}
+}
+
+// write answers in order until the reader has stopped and all is written.
+func (c *conn) write() error {
+	for p := range c.queue {
+		if p.done != nil {
+			select {
+			case <-p.done:
+			case <-c.ctx.Done():
+				return c.ctx.Err()
+			}
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err := c.answer(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func (c *conn) answer(p *pending) (err error) {
+	defer c.recovered(p.req.head, &err)
+	c.s.metrics.answered(p.req)
+	if p.resp == nil {
+		return nil
+	}
+	if p.req.msg != nil {
+		p.resp.SetVersion(p.req.version)
+	}
+	buf := buffers.Get().(*[]byte)
+	*buf = appendResponse((*buf)[:0], p.req.correlationID, p.resp)
+	c.s.metrics.bytesOut.Add(float64(len(*buf)))
+	err = c.send(*buf)
+	if cap(*buf) <= keepBuffer {
+		buffers.Put(buf)
+	}
+	return err
+}
+
+// send writes in pieces, each with its own deadline, so that a slow peer is told
+// from a dead one.
+func (c *conn) send(b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), writePiece)
+		if err := c.nc.SetWriteDeadline(time.Now().Add(pieceTimeout)); err != nil {
+			return err
+		}
+		if _, err := c.nc.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}

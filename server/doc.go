@@ -1,0 +1,36 @@
+// Package server speaks Kafka's protocol to clients: listeners, connections,
+// framing, memory bounds, and one handler per API key.
+//
+// # On the wire
+//
+//	request   int32 size, int16 key, int16 version, int32 correlation ID, header, body
+//	response  int32 size, int32 correlation ID, [tag section], body
+//
+// Bodies are kmsg's; the headers are written here. A flexible request has a tag
+// section behind the client ID, a flexible response one behind the correlation ID,
+// except ApiVersions, whose response header has none whatever the version.
+//
+// # A request's way
+//
+// One goroutine per connection reads. It checks the size, takes memory from a
+// [budget], reads, decodes, and calls the handler's start, which does whatever must
+// happen in the order of the wire (appending to logs). start returns a reply: the
+// part that may wait. Replies run side by side; one goroutine per connection writes
+// their answers in the order of the requests. So five produce requests in flight
+// share one commit.
+//
+// # Invariants
+//
+//   - A request costs its sender's connection at most: whatever cannot be decoded,
+//     is not served, or panics ends that connection and nothing else.
+//   - Memory: request bytes held at any time are at most queued.max.request.bytes,
+//     plus one request that alone is larger. Nothing is allocated because a peer
+//     claims a length, only for bytes that came.
+//   - [apis] is the one table of what is served, and what ApiVersions tells.
+//   - Handlers read the cluster from an immutable view and take no locks.
+//   - The package touches no file: config comes through a properties loader, the
+//     volume through the packages below.
+//
+// Call order: [LoadConfig], [Listen], [Start] (through a Backend), [Server.Shutdown];
+// [Run] does all of it for the kaas command.
+package server

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/substrate"
+)
+
+// codeOf is the error code that a client is told for err. What the packages below
+// do not name is the volume's trouble, which clients try again.
+func codeOf(err error) int16 {
+	var ke *kerr.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &ke):
+		return ke.Code
+	case errors.Is(err, context.DeadlineExceeded):
+		return kerr.RequestTimedOut.Code
+	case errors.Is(err, substrate.ErrFenced), errors.Is(err, context.Canceled):
+		// Another broker has taken over, or this one stops: look for the leader again.
+		return kerr.NotLeaderForPartition.Code
+	default:
+		return kerr.KafkaStorageError.Code
+	}
+}
+
+// failure is codeOf, counted and, where it is the broker's own trouble, logged.
+func (s *Server) failure(key kmsg.Key, err error) int16 {
+	code := codeOf(err)
+	if code == 0 {
+		return 0
+	}
+	s.metrics.failed(key, code)
+	if code == kerr.KafkaStorageError.Code || code == kerr.UnknownServerError.Code {
+		s.log.Error("request failed", "api", kmsg.NameForKey(int16(key)), "err", err)
+	}
+	return code
+}
+
+// message is what stands beside an error code in answers that have room for it.
+func message(err error) *string {
+	if err == nil {
+		return nil
+	}
+	s := err.Error()
+	return &s
+}

@@ -1,0 +1,153 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// headBytes is what every request starts with: key, version, correlation ID.
+	headBytes = 8
+	// firstPiece is what a request is given before any of it has come; later pieces
+	// are growth times what did come.
+	firstPiece = 16 << 10
+	growth     = 8
+	// controlMax bounds a request that carries no records.
+	controlMax = 4 << 20
+	// controlWeight is what decoding a byte of such a request may cost in memory, at
+	// worst (arrays of the smallest elements).
+	controlWeight = 48
+)
+
+// head is the fixed part of a request, known before the rest is read.
+type head struct {
+	size          int32 // of the whole request, without the size itself
+	key, version  int16
+	correlationID int32
+}
+
+var (
+	errSize   = errors.New("request size out of bounds")
+	errHeader = errors.New("request header cut short")
+)
+
+// readHead reads the size and the fixed part. The size is checked against max
+// before anything is done with it.
+func readHead(r io.Reader, max int64) (head, error) {
+	var b [4 + headBytes]byte
+	if _, err := io.ReadFull(r, b[:4]); err != nil {
+		return head{}, err
+	}
+	h := head{size: int32(binary.BigEndian.Uint32(b[:]))}
+	if h.size < headBytes || int64(h.size) > max {
+		return head{}, fmt.Errorf("%w: %d", errSize, h.size)
+	}
+	if _, err := io.ReadFull(r, b[4:]); err != nil {
+		return head{}, err
+	}
+	h.key = int16(binary.BigEndian.Uint16(b[4:]))
+	h.version = int16(binary.BigEndian.Uint16(b[6:]))
+	h.correlationID = int32(binary.BigEndian.Uint32(b[8:]))
+	return h, nil
+}
+
+// readRest reads n bytes in pieces that grow with what has arrived, taking weight
+// bytes of memory for each. progress is called before each MiB.
+func readRest(ctx context.Context, r *bufio.Reader, n int, c *claim, weight int64, progress func()) ([]byte, error) {
+	var buf []byte
+	for len(buf) < n || buf == nil {
+		to := min(n, max(firstPiece, len(buf)*growth))
+		if err := c.take(ctx, int64(to-len(buf))*weight); err != nil {
+			return nil, err
+		}
+		next := make([]byte, to)
+		have := copy(next, buf)
+		for have < to {
+			progress()
+			m, err := io.ReadFull(r, next[have:min(have+writePiece, to)])
+			if err != nil {
+				return nil, err
+			}
+			have += m
+		}
+		buf = next
+	}
+	c.complete()
+	return buf, nil
+}
+
+// decodeRest splits the rest of a request into client ID and body, and decodes the
+// body. msg has its version set. kmsg holds an array's length against the bytes that
+// are left, at a few bytes an element; controlWeight and walkProduce are for the rest.
+func decodeRest(rest []byte, msg kmsg.Request) (clientID string, err error) {
+	clientID, body, err := splitHeader(rest, msg.IsFlexible())
+	if err != nil {
+		return "", err
+	}
+	if msg.Key() == kmsg.Produce.Int16() {
+		if err := walkProduce(body, msg.GetVersion()); err != nil {
+			return "", err
+		}
+	}
+	if err := msg.ReadFrom(body); err != nil {
+		return "", fmt.Errorf("%s version %d: %w", kmsg.NameForKey(msg.Key()), msg.GetVersion(), err)
+	}
+	return clientID, nil
+}
+
+func splitHeader(b []byte, flexible bool) (clientID string, body []byte, err error) {
+	if len(b) < 2 {
+		return "", nil, errHeader
+	}
+	n := int(int16(binary.BigEndian.Uint16(b)))
+	b = b[2:]
+	if n > len(b) || n < -1 {
+		return "", nil, errHeader
+	}
+	if n > 0 {
+		clientID, b = string(b[:n]), b[n:]
+	}
+	if flexible {
+		b, err = skipTags(b)
+	}
+	return clientID, b, err
+}
+
+// skipTags passes over a header's tag section. None of its tags means anything here.
+func skipTags(b []byte) ([]byte, error) {
+	count, n := binary.Uvarint(b)
+	if n <= 0 {
+		return nil, errHeader
+	}
+	for b = b[n:]; count > 0; count-- {
+		_, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil, errHeader
+		}
+		size, m := binary.Uvarint(b[n:])
+		if m <= 0 || size > uint64(len(b)-n-m) {
+			return nil, errHeader
+		}
+		b = b[n+m+int(size):]
+	}
+	return b, nil
+}
+
+// appendResponse appends a whole response. ApiVersions has no tag section in its
+// header, so that a client of any age can read it.
+func appendResponse(dst []byte, correlationID int32, resp kmsg.Response) []byte {
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint32(append(dst, 0, 0, 0, 0), uint32(correlationID))
+	if resp.IsFlexible() && resp.Key() != kmsg.ApiVersions.Int16() {
+		dst = append(dst, 0)
+	}
+	dst = resp.AppendTo(dst)
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// httpServer answers probes, metrics and, to peers on this host, profiles.
+type httpServer struct {
+	srv *http.Server
+	wg  sync.WaitGroup
+}
+
+// startHTTP serves on ln. ready may report false from the start: the process is
+// healthy before its partitions are served.
+func startHTTP(ln net.Listener, m *metrics, ready func() bool, log *slog.Logger) *httpServer {
+	h := &httpServer{srv: &http.Server{
+		Handler:           httpHandler(m, ready),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}}
+	h.wg.Go(func() { _ = h.srv.Serve(ln) }) // always ends with ErrServerClosed
+	return h
+}
+
+func httpHandler(m *metrics, ready func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "partitions are still being opened", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	for path, h := range map[string]http.HandlerFunc{
+		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+	} {
+		mux.Handle(path, loopbackOnly(h))
+	}
+	return mux
+}
+
+// loopbackOnly hides h from other hosts: a profile tells what memory holds.
+func loopbackOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !peer.Addr().Unmap().IsLoopback() {
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (h *httpServer) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if h.srv.Shutdown(ctx) != nil {
+		h.srv.Close()
+	}
+	h.wg.Wait()
+}

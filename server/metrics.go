@@ -1,0 +1,103 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// metrics are the broker's figures. Those that Kafka has too are called as its JMX
+// exporter calls them, so that dashboards made for Kafka show something.
+type metrics struct {
+	registry *prometheus.Registry
+
+	conns    prometheus.Gauge
+	panics   prometheus.Counter
+	bytesIn  prometheus.Counter
+	bytesOut prometheus.Counter
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+	checks   *prometheus.CounterVec
+
+	topicMessages *prometheus.CounterVec
+	topicIn       *prometheus.CounterVec
+	topicOut      *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		conns:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_server_socket_server_metrics_connection_count", Help: "Open client connections."}),
+		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_request_panics_total", Help: "Requests that ended in a panic."}),
+		bytesIn:  prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_in_total", Help: "Bytes of requests read."}),
+		bytesOut: prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_out_total", Help: "Bytes of answers written."}),
+		requests: counters("kafka_network_requestmetrics_requests_total", "Requests answered, by API and version.", "request", "version"),
+		errors:   counters("kafka_network_requestmetrics_errors_total", "Error codes answered, by API.", "request", "error"),
+		checks:   counters("kaas_fence_checks_total", "Checks of the data session asked for by requests, by outcome.", "outcome"),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kafka_network_requestmetrics_totaltime_seconds", Help: "From the last byte of a request to its answer, by API.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 13),
+		}, []string{"request"}),
+		topicMessages: counters("kafka_server_brokertopicmetrics_messagesin_total", "Records acknowledged.", "topic"),
+		topicIn:       counters("kafka_server_brokertopicmetrics_bytesin_total", "Bytes of batches acknowledged.", "topic"),
+		topicOut:      counters("kafka_server_brokertopicmetrics_bytesout_total", "Bytes of batches sent to consumers.", "topic"),
+	}
+	m.registry.MustRegister(m.conns, m.panics, m.bytesIn, m.bytesOut, m.requests, m.errors, m.checks, m.latency,
+		m.topicMessages, m.topicIn, m.topicOut,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// answered counts a request whose answer is about to be written.
+func (m *metrics) answered(r *request) {
+	name := kmsg.NameForKey(r.key)
+	version := strconv.Itoa(int(r.version))
+	if r.msg == nil {
+		version = "unknown"
+	}
+	m.requests.WithLabelValues(name, version).Inc()
+	m.latency.WithLabelValues(name).Observe(time.Since(r.arrived).Seconds())
+}
+
+// failed counts an error code of an answer.
+func (m *metrics) failed(key kmsg.Key, code int16) {
+	name := "UNKNOWN"
+	if e := kerr.TypedErrorForCode(code); e != nil {
+		name = e.Message
+	}
+	m.errors.WithLabelValues(kmsg.NameForKey(int16(key)), name).Inc()
+}
+
+func (m *metrics) checked(err error) error {
+	outcome := "passed"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.checks.WithLabelValues(outcome).Inc()
+	return err
+}
+
+func (m *metrics) produced(topic string, records int32, bytes int) {
+	m.topicMessages.WithLabelValues(topic).Add(float64(records))
+	m.topicIn.WithLabelValues(topic).Add(float64(bytes))
+}
+
+func (m *metrics) fetched(topic string, bytes int) {
+	m.topicOut.WithLabelValues(topic).Add(float64(bytes))
+}
+
+// forget drops the series of a deleted topic.
+func (m *metrics) forget(topic string) {
+	for _, v := range []*prometheus.CounterVec{m.topicMessages, m.topicIn, m.topicOut} {
+		v.DeleteLabelValues(topic)
+	}
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/projections"
+)
+
+// drainTime is how long what was started may take to be answered at a stop; with
+// what the broker needs after it, a stop is done within two seconds.
+const drainTime = 900 * time.Millisecond
+
+// Node is a whole broker: the volume, the coordinator, and the server before them.
+type Node struct {
+	cfg     *Config
+	log     *slog.Logger
+	metrics *metrics
+	lns     []net.Listener
+	httpLn  net.Listener
+	http    *httpServer
+	server  *Server
+	broker  *coordinator.Broker
+	ready   atomic.Pointer[coordinator.Broker] // what /readyz asks; nil before the start is over
+}
+
+// Open starts a broker. Its order keeps a broker that must not start from changing
+// anything: addresses are bound first, then the volume is looked at, and only a
+// volume that may be used is written to. Errors are one line.
+func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
+	n = &Node{cfg: cfg, log: log, metrics: newMetrics()}
+	defer func() {
+		if err != nil {
+			n.unbind()
+		}
+	}()
+	if err := n.bind(); err != nil {
+		return nil, err
+	}
+	fs, err := substrate.MakeDir(cfg.LogDir)
+	if err != nil {
+		return nil, fmt.Errorf("log.dirs %s: %w", cfg.LogDir, err)
+	}
+	v, err := substrate.OpenVolume(fs, cfg.ClusterID)
+	if err != nil {
+		return nil, fmt.Errorf("log.dirs %s: %w", cfg.LogDir, err)
+	}
+	n.broker, err = coordinator.Start(ctx, v, n.options())
+	if err != nil {
+		return nil, fmt.Errorf("log.dirs %s: %w", cfg.LogDir, err)
+	}
+	n.ready.Store(n.broker)
+	n.server = Start(cfg, v.ID, n.broker, n.lns, n.metrics, log)
+	n.announce(v.ID)
+	return n, nil
+}
+
+func (n *Node) announce(clusterID string) {
+	n.log.Info("serving", "node", n.cfg.NodeID, "cluster", clusterID, "listener", n.Addr(), "http", n.HTTPAddr(), "dir", n.cfg.LogDir)
+	if n.cfg.FlushMessages > 1 {
+		n.log.Warn("log.flush.interval.messages is above 1: acknowledged records are not synced and can be lost")
+	}
+	if keys := n.cfg.notActed(); len(keys) > 0 {
+		n.log.Warn("set, and shown to clients as topics' defaults, but nothing acts on it yet", "keys", keys)
+	}
+}
+
+// bind takes the addresses, so that one in use is found out before all else.
+func (n *Node) bind() error {
+	for _, ep := range n.cfg.Listeners {
+		ln, err := net.Listen("tcp", ep.address())
+		if err != nil {
+			return fmt.Errorf("listeners: %w", err)
+		}
+		n.lns = append(n.lns, ln)
+	}
+	if n.cfg.HTTP == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", n.cfg.HTTP)
+	if err != nil {
+		return fmt.Errorf("http.listeners: %w", err)
+	}
+	n.httpLn = ln
+	n.http = startHTTP(ln, n.metrics, func() bool {
+		b := n.ready.Load()
+		return b != nil && b.Ready()
+	}, n.log)
+	return nil
+}
+
+func (n *Node) unbind() {
+	for _, ln := range n.lns {
+		ln.Close()
+	}
+	if n.http != nil {
+		n.http.close()
+	}
+}
+
+func (n *Node) options() coordinator.Options {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return coordinator.Options{
+		NodeID: n.cfg.NodeID, Host: host, Rack: n.cfg.Rack, Listeners: n.advertised(host),
+		PartitionConfig: n.cfg.partitionConfig,
+		HistoryAge:      n.cfg.HistoryRetention,
+		HistoryEntries:  int(n.cfg.HistoryEntries),
+		CheckInterval:   n.cfg.MetadataPoll,
+		Log:             n.log,
+	}
+}
+
+// advertised is what the cluster is told of how clients reach this broker.
+func (n *Node) advertised(hostname string) (out []projections.Listener) {
+	for i, ep := range n.cfg.Listeners {
+		l := projections.Listener{Name: ep.Name, Host: ep.Host, Port: int32(n.lns[i].Addr().(*net.TCPAddr).Port)}
+		if n.cfg.advertisesUsed() {
+			l.Host = hostname
+		}
+		if len(n.cfg.Advertised) > i {
+			l.Host, l.Port = n.cfg.Advertised[i].Host, n.cfg.Advertised[i].Port
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Addr is where clients connect, HTTPAddr where /metrics is; empty if nowhere.
+func (n *Node) Addr() string { return n.lns[0].Addr().String() }
+
+// HTTPAddr is where the http listener is, empty if there is none.
+func (n *Node) HTTPAddr() string {
+	if n.httpLn == nil {
+		return ""
+	}
+	return n.httpLn.Addr().String()
+}
+
+// Done is closed when the broker has ended by itself; Err tells why.
+func (n *Node) Done() <-chan struct{} { return n.broker.Done() }
+
+// Err is why the broker has ended, nil while it runs. It wraps
+// substrate.ErrFenced where another process with the same node.id took over.
+func (n *Node) Err() error { return n.broker.Err() }
+
+// Stop answers what is under way, hands the partitions back and ends. What is not
+// done when ctx ends is left to whoever takes over.
+func (n *Node) Stop(ctx context.Context) error {
+	dctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if n.broker.Err() != nil {
+		cancel() // fenced: nothing under way can be acknowledged any more
+	}
+	n.server.Shutdown(dctx)
+	err := n.broker.Stop(ctx)
+	if n.http != nil {
+		n.http.close()
+	}
+	if err != nil && !errors.Is(err, substrate.ErrFenced) {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// Server answers clients on the listeners it was given.
+type Server struct {
+	cfg       *Config
+	clusterID string
+	backend   Backend
+	log       *slog.Logger
+	metrics   *metrics
+
+	queued  *budget // bytes of requests that carry records
+	control *budget // bytes of the others, while they are decoded
+	ids     producerIDs
+
+	life    context.Context // ends when connections are cut
+	end     context.CancelFunc
+	stop    chan struct{} // closed when draining begins
+	stopOne sync.Once
+	lns     []net.Listener
+	wg      sync.WaitGroup // accept loops, connections, and what outlives their requests
+
+	mu struct { // written by the accept loops and their connections
+		sync.Mutex
+		conns map[*conn]struct{}
+	}
+}
+
+// Start serves clients of the cluster on the listeners until Shutdown.
+func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m *metrics, log *slog.Logger) *Server {
+	s := &Server{
+		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
+		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
+		stop: make(chan struct{}),
+	}
+	s.mu.conns = map[*conn]struct{}{}
+	s.life, s.end = context.WithCancel(context.Background())
+	for _, ln := range lns {
+		s.wg.Go(func() { s.accept(ln) })
+	}
+	return s
+}
+
+func (s *Server) accept(ln net.Listener) {
+	for try := 0; ; {
+		nc, err := ln.Accept()
+		if err == nil {
+			try = 0
+			s.take(nc)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Out of descriptors, mostly: others are being served, so wait for some to end.
+		s.log.Warn("accept", "listener", ln.Addr().String(), "err", err)
+		try = min(try+1, 7)
+		select {
+		case <-time.After(10 * time.Millisecond << try):
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+func (s *Server) take(nc net.Conn) {
+	c := s.newConn(nc)
+	s.mu.Lock()
+	full := int64(len(s.mu.conns)) >= s.cfg.MaxConnections || s.draining()
+	if !full {
+		s.mu.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if full {
+		c.cancel(nil)
+		nc.Close()
+		return
+	}
+	s.metrics.conns.Inc()
+	s.wg.Go(func() {
+		c.serve()
+		c.cancel(nil)
+		s.metrics.conns.Dec()
+		s.mu.Lock()
+		delete(s.mu.conns, c)
+		s.mu.Unlock()
+	})
+}
+
+func (s *Server) draining() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// Shutdown stops accepting and reading, lets what was started be answered, long
+// polls at once, and cuts what is left when ctx ends. It returns when nothing of
+// the server runs any more.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.stopOne.Do(func() { close(s.stop) })
+	for _, ln := range s.lns {
+		ln.Close()
+	}
+	s.mu.Lock()
+	for c := range s.mu.conns {
+		c.drain()
+	}
+	s.mu.Unlock()
+	cut := context.AfterFunc(ctx, s.end)
+	defer cut()
+	s.wg.Wait()
+	s.end()
+}
