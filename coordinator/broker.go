@@ -100,7 +100,7 @@ func (b *Broker) endLocked(err error) (first bool) {
 }
 
 // spawn runs f as the broker's own goroutine, which Stop waits for. It reports
-// false, and does nothing, once the broker stops.
+// false, and does nothing, once the broker leaves.
 func (b *Broker) spawn(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *Broker) spawn(f func()) bool {
 }
 
 func (b *Broker) spawnLocked(f func()) bool {
-	if b.mu.stopping {
+	if b.mu.stopping || b.run.Err() != nil {
 		return false
 	}
 	b.wg.Go(f)

@@ -47,7 +47,12 @@ func (b *Broker) publish(ctx context.Context, reason string, decide metalog.Deci
 			b.show(l.w)
 			return nil
 		}
-		if l.w.Err() == nil || isClient(err) || errors.Is(err, substrate.ErrFenced) {
+		switch {
+		case isClient(err), errors.Is(err, substrate.ErrFenced):
+			return err
+		case b.run.Err() != nil:
+			return fmt.Errorf("%w: %w", b.whyEnded(), err)
+		case l.w.Err() == nil:
 			return err
 		}
 		select {
