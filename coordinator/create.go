@@ -117,7 +117,7 @@ func (b *Broker) runCreation(c *creation, spec TopicSpec) {
 // directory goes again only if the publish was refused for good: otherwise the
 // topic may be in the stream, and its files with it.
 func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic, error) {
-	id, now := projections.NewTopicID(), b.opt.Now()
+	id, now := b.opt.NewTopicID(), b.opt.Now()
 	if err := partition.BuildTopic(b.v, b.leading().s.ID(), id, spec.Name, int(spec.Partitions), now); err != nil {
 		b.discard(id, spec.Name)
 		return nil, err

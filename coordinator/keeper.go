@@ -28,8 +28,8 @@ func (b *Broker) keep(ctx context.Context, s *slot) {
 			p.reset()
 		}
 		b.log.Warn("partition is not served", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
-		for p.wait(ctx) {
-			if err := b.raise(ctx, s); err == nil || errors.Is(err, errGone) {
+		for p.waitAfter(ctx, err) {
+			if err = b.raise(ctx, s); err == nil || errors.Is(err, errGone) {
 				break
 			}
 		}
@@ -124,8 +124,8 @@ func (b *Broker) partitionConfig(t *projections.Topic) partition.Config {
 	return cfg
 }
 
-// raise gives the partition an epoch above all that its stream shows, which a
-// claim may find free.
+// raise gives the partition an epoch above all that its stream shows. One that no
+// claim has reached yet is kept: whether it is free, the next claim decides.
 func (b *Broker) raise(ctx context.Context, s *slot) error {
 	next, err := metalog.NextEpoch(b.v, partition.ManifestStream(s.id, s.index))
 	if err != nil {
@@ -134,11 +134,11 @@ func (b *Broker) raise(ctx context.Context, s *slot) error {
 	gone := false
 	decide := func(c *projections.Cluster) ([]metalog.Event, error) {
 		t := c.TopicByID(s.id)
-		if gone = t == nil; gone {
+		if gone = t == nil; gone || t.Partitions[s.index].Epoch >= int32(next) {
 			return nil, nil
 		}
 		return projections.NewEvents(&projections.PartitionLeaderChanged{TopicID: s.id, Partition: s.index,
-			Leader: b.opt.NodeID, Epoch: max(int32(next), t.Partitions[s.index].Epoch+1)})
+			Leader: b.opt.NodeID, Epoch: int32(next)})
 	}
 	reason := fmt.Sprintf("partition %s-%d is opened anew", b.nameOf(s.id), s.index)
 	if err := b.publish(ctx, reason, decide); err != nil {

@@ -27,8 +27,9 @@ type Options struct {
 	CheckInterval time.Duration
 	// OpenParallel bounds how many partitions are opened or closed at once; 16.
 	OpenParallel int
-	Now          func() time.Time // time.Now
-	Log          *slog.Logger     // slog.Default
+	NewTopicID   func() projections.TopicID // projections.NewTopicID
+	Now          func() time.Time           // time.Now
+	Log          *slog.Logger               // slog.Default
 
 	open opener // partition.Open; tests put faults in between
 }
@@ -45,6 +46,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.NewTopicID == nil {
+		o.NewTopicID = projections.NewTopicID
 	}
 	if o.open == nil {
 		o.open = partition.Open

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -88,8 +89,9 @@ func (b *Broker) followLocked(old, view *projections.Cluster) {
 		}
 	}
 	b.slots.Store(&next)
-	for id, name := range view.Removing() {
-		b.removeLocked(id, name, table[id])
+	byID := func(a, b projections.TopicID) int { return slices.Compare(a[:], b[:]) }
+	for _, id := range slices.SortedFunc(maps.Keys(view.Removing()), byID) {
+		b.removeLocked(id, view.Removing()[id], table[id])
 	}
 }
 

@@ -147,8 +147,16 @@ func (b *Broker) makeDirs() error {
 	return metalog.Ensure(b.v, b.stream, projections.ClusterSchema(), "cluster begun", b.opt.Now())
 }
 
-// openSession opens a session that Stop closes.
+// openSession opens a session that Stop closes, on the volume that it was when the
+// process began.
 func (b *Broker) openSession(role string) (*substrate.Session, error) {
+	now, err := substrate.ReadVolume(b.v.FS)
+	if err != nil {
+		return nil, err
+	}
+	if now.ID != b.v.ID {
+		return nil, fmt.Errorf("%s belongs to cluster %s now, not to %s", dirOf(b.v), now.ID, b.v.ID)
+	}
 	s, err := b.v.OpenSession(substrate.Identity{Role: role, NodeID: b.opt.NodeID, Host: b.opt.Host,
 		PID: os.Getpid(), Started: b.opt.Now()})
 	if err != nil {

@@ -17,6 +17,9 @@ func newDraft(c *Cluster) *draft { return &draft{Cluster: *c} }
 // view ends the draft.
 func (d *draft) view() *Cluster {
 	c := d.Cluster
+	if !d.own.topics {
+		return &c // and the old view's order holds for it
+	}
 	return c.seal()
 }
 
