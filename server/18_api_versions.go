@@ -28,7 +28,7 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ApiVersionsRequest)
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.FinalizedFeaturesEpoch = 0 // clients ignore features at -1; it must never go back
-	resp.ErrorCode = s.checkApiVersions(req)
+	resp.ErrorCode = s.checkAPIVersions(req)
 	if resp.ErrorCode != 0 {
 		s.metrics.failed(kmsg.ApiVersions, resp.ErrorCode)
 		return now(resp)
@@ -43,7 +43,7 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 	return now(resp)
 }
 
-func (s *Server) checkApiVersions(req *kmsg.ApiVersionsRequest) int16 {
+func (s *Server) checkAPIVersions(req *kmsg.ApiVersionsRequest) int16 {
 	if req.Version >= 3 && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
 		return kerr.InvalidRequest.Code
 	}

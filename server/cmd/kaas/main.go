@@ -83,7 +83,7 @@ func buildVersion() string {
 
 func logger(level slog.Level) *slog.Logger {
 	if isatty.IsTerminal(os.Stderr.Fd()) {
-		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly}))
+		return slog.New(tint.NewTextHandler(os.Stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly}))
 	}
 	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
