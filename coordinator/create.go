@@ -118,7 +118,10 @@ func (b *Broker) runCreation(c *creation, spec TopicSpec) {
 // topic may be in the stream, and its files with it.
 func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic, error) {
 	id, now := b.opt.NewTopicID(), b.opt.Now()
-	if err := partition.BuildTopic(b.v, b.leading().s.ID(), id, spec.Name, int(spec.Partitions), now); err != nil {
+	err := attempts(ctx, func() error {
+		return partition.BuildTopic(b.v, b.leading().s.ID(), id, spec.Name, int(spec.Partitions), now)
+	})
+	if err != nil {
 		b.discard(id, spec.Name)
 		return nil, err
 	}

@@ -42,7 +42,10 @@ func (b *Broker) claim(ctx context.Context, s *substrate.Session, e substrate.Ep
 func (b *Broker) publish(ctx context.Context, reason string, decide metalog.Decide[*projections.Cluster]) error {
 	for {
 		l := b.leading()
-		_, err := l.w.Publish(ctx, reason, decide)
+		err := attempts(ctx, func() error {
+			_, err := l.w.Publish(ctx, reason, decide)
+			return err
+		})
 		if err == nil {
 			b.show(l.w)
 			return nil

@@ -3,9 +3,12 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"syscall"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
 )
 
 // pace spreads tries out: 20 ms, doubling, to 5 s.
@@ -48,3 +51,31 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 func (p *pace) reset() { p.tries = 0 }
+
+// attempts drives an idempotent step that somebody waits for past passing errors
+// of the volume (rule 2), a few times.
+func attempts(ctx context.Context, step func() error) error {
+	var p pace
+	for {
+		err := step()
+		if err == nil || p.tries == 4 || lasting(err) || !p.wait(ctx) {
+			return err
+		}
+	}
+}
+
+// lasting reports an error that the next try would only meet again.
+func lasting(err error) bool {
+	var damage *substrate.DamageError
+	var name *substrate.NameError
+	if isClient(err) || errors.As(err, &damage) || errors.As(err, &name) || substrate.IsFull(err) {
+		return true
+	}
+	for _, e := range []error{ErrOtherNode, errStopped, substrate.ErrFenced, substrate.ErrEpochTaken, substrate.ErrStillLeading,
+		substrate.ErrNotDurable, substrate.ErrUnknown, metalog.ErrClosed, fs.ErrPermission, syscall.EROFS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -38,29 +38,32 @@ func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, erro
 }
 
 func (b *Broker) start(ctx context.Context) error {
-	if err := b.makeDirs(); err != nil {
+	if err := attempts(ctx, b.makeDirs); err != nil {
 		return err
 	}
-	ctl, err := b.openSession(substrate.RoleController)
+	var ctl, data *substrate.Session
+	var w *clusterWriter
+	steps := []func() (err error){
+		func() (err error) { ctl, err = b.openSession(substrate.RoleController); return err },
+		func() (err error) { data, err = b.openSession(substrate.RoleData); return err },
+		func() (err error) { w, err = b.claimNew(ctx, ctl); return err },
+	}
+	for _, step := range steps {
+		if err := attempts(ctx, step); err != nil {
+			return err
+		}
+	}
+	err := attempts(ctx, func() error {
+		_, err := w.Publish(ctx, fmt.Sprintf("broker %d started", b.opt.NodeID), b.takeOver)
+		return err
+	})
 	if err != nil {
-		return err
-	}
-	data, err := b.openSession(substrate.RoleData)
-	if err != nil {
-		return err
-	}
-	b.setTenure(&tenure{s: data})
-	w, err := b.claimNew(ctx, ctl)
-	if err != nil {
-		return err
-	}
-	l := newLead(ctl, w)
-	if _, err := w.Publish(ctx, fmt.Sprintf("broker %d started", b.opt.NodeID), b.takeOver); err != nil {
 		return errors.Join(err, w.Abandon(ctx))
 	}
 	b.mu.Lock()
-	b.mu.lead = l
+	b.mu.lead = newLead(ctl, w)
 	b.mu.Unlock()
+	b.setTenure(&tenure{s: data})
 	b.show(w)
 	b.spawn(b.control)
 	b.spawn(b.watchData)

@@ -1,0 +1,294 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/internal/substrate/nfssim"
+	"kaas.dev/kaas/projections"
+)
+
+// TestSweep has broker processes with one node ID take the volume from each other
+// on hosts that lose replies, crash and fail, while topics are made and deleted and
+// producer IDs are allocated. A fresh process at the end must show everything that
+// was acknowledged, serve it, and leave no files of what was deleted.
+func TestSweep(t *testing.T) {
+	first, n := int64(1), int64(200)
+	if s := os.Getenv("KAAS_SIM_SEED"); s != "" {
+		first, _ = strconv.ParseInt(s, 10, 64)
+	}
+	if s := os.Getenv("KAAS_SIM_SEEDS"); s != "" {
+		n, _ = strconv.ParseInt(s, 10, 64)
+	} else if testing.Short() {
+		n = 20
+	}
+	var total simStats
+	for seed := first; seed < first+n; seed++ {
+		st, err := simulate(t, seed)
+		if err != nil {
+			t.Fatalf("seed %d (again: KAAS_SIM_SEED=%d KAAS_SIM_SEEDS=1): %v", seed, seed, err)
+		}
+		total.created += st.created
+		total.deleted += st.deleted
+		total.blocks += st.blocks
+		total.starts += st.starts
+		total.fenced += st.fenced
+	}
+	t.Logf("%+v", total)
+	if total.created == 0 || total.deleted == 0 || total.blocks == 0 || total.fenced == 0 {
+		t.Errorf("the sweep did nothing: %+v", total)
+	}
+}
+
+type simStats struct{ created, deleted, blocks, starts, fenced int }
+
+// simWorld is what was acknowledged to clients.
+type simWorld struct {
+	mu      sync.Mutex
+	living  map[projections.TopicID]string // made, and not asked to be deleted since
+	asked   map[projections.TopicID]bool // to be deleted, whatever came of it
+	deleted map[projections.TopicID]bool
+	blocks  map[int64]bool
+	bad     error
+	simStats
+
+	names atomic.Int64 // for new names and IDs
+}
+
+func (w *simWorld) note(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (w *simWorld) violate(format string, a ...any) {
+	if w.bad == nil {
+		w.bad = fmt.Errorf(format, a...)
+	}
+}
+
+func (w *simWorld) volume(fs substrate.FS) (*substrate.Volume, error) {
+	v := &substrate.Volume{FS: fs, NewID: func() string { return fmt.Sprintf("n%d", w.names.Add(1)) }}
+	return v, v.Init("")
+}
+
+func (w *simWorld) options() Options {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if os.Getenv("KAAS_SIM_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return Options{NodeID: 1, Log: log, NewTopicID: func() projections.TopicID {
+		n := w.names.Add(1)
+		return projections.TopicID{0: 1, 14: byte(n >> 8), 15: byte(n)}
+	}}
+}
+
+// live is one process: it serves until ctx ends or it is fenced. A start that
+// fails is tried again, as whatever runs brokers does.
+func (w *simWorld) live(ctx context.Context, fs substrate.FS, rng *rand.Rand) {
+	var b *Broker
+	for {
+		v, err := w.volume(fs)
+		if err == nil {
+			b, err = Start(ctx, v, w.options())
+		}
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || !sleep(ctx, time.Second) {
+			return
+		}
+	}
+	w.note(func() { w.starts++ })
+	for ctx.Err() == nil && b.run.Err() == nil {
+		c, cancel := context.WithTimeout(ctx, 20*time.Second)
+		w.ask(c, b, rng)
+		cancel()
+	}
+	if errors.Is(b.Err(), substrate.ErrFenced) {
+		w.note(func() { w.fenced++ })
+	}
+	c, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = b.Stop(c)
+}
+
+// ask is one request of a client.
+func (w *simWorld) ask(ctx context.Context, b *Broker, rng *rand.Rand) {
+	switch rng.IntN(4) {
+	case 0:
+		first, _, err := b.AllocateProducerIDs(ctx)
+		w.note(func() {
+			if err == nil {
+				if w.blocks[first] {
+					w.violate("producer IDs from %d were handed out twice", first)
+				}
+				w.blocks[first] = true
+				w.simStats.blocks++
+			}
+		})
+	case 1:
+		ts := b.View().Topics()
+		if len(ts) == 0 {
+			return
+		}
+		id := ts[rng.IntN(len(ts))].ID
+		w.note(func() { w.asked[id] = true; delete(w.living, id) })
+		err := b.DeleteTopic(ctx, id)
+		w.note(func() {
+			if err == nil {
+				w.deleted[id] = true
+				w.simStats.deleted++
+			}
+		})
+	default:
+		name := fmt.Sprintf("t%d", rng.IntN(4))
+		topic, err := b.CreateTopic(ctx, TopicSpec{Name: name, Partitions: 1 + rng.Int32N(3)}, false)
+		if err == nil {
+			w.note(func() {
+				w.created++
+				if !w.asked[topic.ID] {
+					w.living[topic.ID] = name
+				}
+			})
+		} else if errors.Is(err, kerr.TopicAlreadyExists) {
+			sleep(ctx, time.Second)
+		}
+	}
+}
+
+func simulate(t *testing.T, seed int64) (st simStats, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		cfg := nfssim.Config{Seed: seed, Delegations: rng.IntN(2) == 0, Local: rng.IntN(4) == 0, TraceLen: 60,
+			LostReply: []float64{0, 0.01, 0.05}[rng.IntN(3)], Late: []float64{0, 0.5}[rng.IntN(2)]}
+		faults := []float64{0, 0.001, 0.01}[rng.IntN(3)]
+		frng := rand.New(rand.NewPCG(uint64(seed), 2))
+		var healthy atomic.Bool
+		cfg.Fault = func(nfssim.Op) error {
+			if healthy.Load() || frng.Float64() >= faults {
+				return nil
+			}
+			e := []error{syscall.EIO, syscall.ENOSPC}[frng.IntN(2)]
+			if frng.IntN(2) == 0 {
+				return nfssim.Applied(e)
+			}
+			return e
+		}
+		sim := nfssim.New(cfg)
+		defer sim.Stop()
+		w := &simWorld{living: map[projections.TopicID]string{}, asked: map[projections.TopicID]bool{}, deleted: map[projections.TopicID]bool{}, blocks: map[int64]bool{}}
+		if err = w.generations(sim, rng); err == nil {
+			healthy.Store(true)
+			err = w.judge(sim)
+		}
+		if err == nil {
+			err = w.bad
+		}
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, strings.Join(sim.Trace(), "\n"))
+		}
+		st = w.simStats
+	})
+	return st, err
+}
+
+// generations runs processes that overlap, stop, or are killed.
+func (w *simWorld) generations(sim *nfssim.Sim, rng *rand.Rand) error {
+	var wg sync.WaitGroup
+	var cancels []context.CancelFunc
+	for g := range 2 + rng.IntN(3) {
+		p := sim.Host([]string{"a", "b"}[rng.IntN(2)]).Process()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancels = append(cancels, cancel)
+		lrng := rand.New(rand.NewPCG(rng.Uint64(), uint64(g)))
+		wg.Go(func() { w.live(ctx, p, lrng) })
+		end := sim.Ops() + 200 + rng.IntN(1500)
+		if err := sim.Run(func() bool { return sim.Ops() >= end }); err != nil {
+			return err
+		}
+		switch rng.IntN(3) {
+		case 0:
+			p.Kill()
+			cancel()
+		case 1:
+			cancel() // stops cleanly, while the next may start
+		}
+	}
+	for _, cancel := range cancels {
+		cancel()
+	}
+	var left atomic.Bool
+	go func() { wg.Wait(); left.Store(true) }()
+	return sim.Run(left.Load)
+}
+
+// judge starts a process on a healthy volume and compares.
+func (w *simWorld) judge(sim *nfssim.Sim) error {
+	var verdict error
+	var done atomic.Bool
+	go func() {
+		defer done.Store(true)
+		verdict = w.compare(sim)
+	}()
+	if err := sim.Run(done.Load); err != nil {
+		return err
+	}
+	return verdict
+}
+
+func (w *simWorld) compare(sim *nfssim.Sim) error {
+	v, err := w.volume(sim.Host("c").FS())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	b, err := Start(ctx, v, w.options())
+	if err != nil {
+		return fmt.Errorf("last start: %w", err)
+	}
+	defer func() { _ = b.Stop(ctx) }()
+	for !b.Ready() || len(b.View().Removing()) > 0 {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("not ready (%v), removing %v", b.Ready(), b.View().Removing())
+		}
+	}
+	for id, name := range w.living {
+		if topic := b.View().TopicByID(id); topic == nil || topic.Name != name {
+			return fmt.Errorf("topic %s, acknowledged with ID %s, is %v", name, id, topic)
+		}
+	}
+	for id := range w.deleted {
+		if b.View().TopicByID(id) != nil {
+			return fmt.Errorf("topic %s was deleted and lives", id)
+		}
+		if there, err := exists(v, topicsDir, id.String()); there || err != nil {
+			return fmt.Errorf("files of deleted topic %s: %v, %v", id, there, err)
+		}
+	}
+	for first := range w.blocks {
+		if first >= b.View().NextProducerID() {
+			return fmt.Errorf("producer IDs from %d were handed out, and the next is %d", first, b.View().NextProducerID())
+		}
+	}
+	return nil
+}
