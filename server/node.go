@@ -35,32 +35,60 @@ type Node struct {
 // Open starts a broker. Its order keeps a broker that must not start from changing
 // anything: addresses are bound first, then the volume is looked at, and only a
 // volume that may be used is written to. Errors are one line.
-func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
-	n = &Node{cfg: cfg, log: log, metrics: newMetrics()}
-	defer func() {
-		if err != nil {
-			n.unbind()
-		}
-	}()
-	if err := n.bind(); err != nil {
+func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
+	n := &Node{cfg: cfg, log: log, metrics: newMetrics()}
+	err := n.bind()
+	if err == nil {
+		err = n.open(ctx)
+	}
+	if err != nil {
+		n.unbind()
 		return nil, err
 	}
-	fs, err := substrate.MakeDir(cfg.LogDir)
+	return n, nil
+}
+
+func (n *Node) open(ctx context.Context) error {
+	v, err := openVolume(n.cfg)
 	if err != nil {
-		return nil, fmt.Errorf("log.dirs %s: %w", cfg.LogDir, err)
-	}
-	v, err := substrate.OpenVolume(fs, cfg.ClusterID)
-	if err != nil {
-		return nil, fmt.Errorf("log.dirs %s: %w", cfg.LogDir, err)
+		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, err)
 	}
 	n.broker, err = coordinator.Start(ctx, v, n.options())
 	if err != nil {
-		return nil, fmt.Errorf("log.dirs %s: %w", cfg.LogDir, err)
+		return err
 	}
 	n.ready.Store(n.broker)
-	n.server = Start(cfg, v.ID, n.broker, n.lns, n.metrics, log)
+	n.server = Start(n.cfg, v.ID, n.broker, n.lns, n.metrics, n.log)
 	n.announce(v.ID)
-	return n, nil
+	return nil
+}
+
+func openVolume(cfg *Config) (*substrate.Volume, error) {
+	fs, err := substrate.MakeDir(cfg.LogDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := probeNew(fs); err != nil {
+		return nil, err
+	}
+	return substrate.OpenVolume(fs, cfg.ClusterID)
+}
+
+// probeBytes is more than what a new volume's first files take.
+const probeBytes = 256 << 10
+
+// probeNew tries whether a directory that holds nothing yet can be written to and
+// has room, so that a broker which cannot start leaves nothing in it.
+func probeNew(fs substrate.FS) error {
+	v := &substrate.Volume{FS: fs}
+	if es, err := v.ListFresh("."); err != nil || len(es) > 0 {
+		return err
+	}
+	tmp, err := v.WriteTemp(".", "probe", make([]byte, probeBytes))
+	if err != nil {
+		return err
+	}
+	return v.Remove(tmp)
 }
 
 func (n *Node) announce(clusterID string) {
