@@ -61,8 +61,10 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec, validateOnly b
 		if err := b.awaitOpen(ctx, c.topic.ID); err != nil {
 			return nil, clientError(fmt.Errorf("topic %s is made, but not open: %w", spec.Name, err))
 		}
-		if mine {
-			return c.topic, nil
+		if now := b.View().TopicByID(c.topic.ID); mine && now != nil {
+			return now, nil
+		} else if mine {
+			return c.topic, nil // made, opened, and deleted meanwhile
 		}
 		return nil, fmt.Errorf("%w: %s", kerr.TopicAlreadyExists, spec.Name)
 	}

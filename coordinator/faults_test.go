@@ -1,10 +1,16 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -247,4 +253,55 @@ func TestStopOnAHungVolume(t *testing.T) {
 	eventually(t, "everything has left", func() bool {
 		return waitFor(ctx0(time.Second), &b.wg) == nil
 	})
+}
+
+// A partition whose manifest is damaged is not served, and hurts nobody else.
+func TestDamagedPartitionStandsAlone(t *testing.T) {
+	dir := t.TempDir()
+	v, _ := mount(t, dir)
+	b := start(t, v, options(t))
+	topic := create(t, b, "a", 3)
+	stop(t, b)
+	snaps, err := filepath.Glob(filepath.Join(dir, partition.ManifestStream(topic.ID, 1), "*1", "*.snap"))
+	if err != nil || len(snaps) == 0 {
+		t.Fatalf("no manifest: %v", err)
+	}
+	for _, name := range snaps {
+		if err := os.Truncate(name, 30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	var mu sync.Mutex
+	opt := options(t)
+	opt.Log = slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+	v2, _ := mount(t, dir)
+	b2 := start(t, v2, opt)
+	eventually(t, "the others are served", func() bool {
+		_, err0 := b2.Partition(topic.ID, 0)
+		_, err2 := b2.Partition(topic.ID, 2)
+		return err0 == nil && err2 == nil
+	})
+	eventually(t, "the log names the file", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(log.String(), "damaged at byte") && strings.Contains(log.String(), partition.ManifestStream(topic.ID, 1))
+	})
+	_, err = b2.Partition(topic.ID, 1)
+	wantCode(t, "the damaged one", err, kerr.NotLeaderForPartition)
+	if b2.Ready() {
+		t.Error("ready")
+	}
+	stop(t, b2)
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }

@@ -29,7 +29,7 @@ import (
 // producer IDs are allocated. A fresh process at the end must show everything that
 // was acknowledged, serve it, and leave no files of what was deleted.
 func TestSweep(t *testing.T) {
-	first, n := int64(1), int64(200)
+	first, n := int64(1), int64(100)
 	if s := os.Getenv("KAAS_SIM_SEED"); s != "" {
 		first, _ = strconv.ParseInt(s, 10, 64)
 	}
@@ -62,7 +62,7 @@ type simStats struct{ created, deleted, blocks, starts, fenced int }
 type simWorld struct {
 	mu      sync.Mutex
 	living  map[projections.TopicID]string // made, and not asked to be deleted since
-	asked   map[projections.TopicID]bool // to be deleted, whatever came of it
+	asked   map[projections.TopicID]bool   // to be deleted, whatever came of it
 	deleted map[projections.TopicID]bool
 	blocks  map[int64]bool
 	bad     error
