@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -94,6 +96,7 @@ func (b *broker) start() {
 	}
 	b.log, b.done = &bytes.Buffer{}, make(chan struct{})
 	b.cmd = exec.Command(bin, "--set", "listeners=PLAINTEXT://"+b.addr, "--set", "http.listeners="+b.http, "--set", "log.dirs="+b.dir)
+	b.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KAAS_") }) // ours are no settings
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
@@ -151,37 +154,49 @@ func (b *broker) stop() {
 	}
 }
 
-// killAt kills and restarts the broker each time the topic has grown to one of the
-// given numbers of records. It returns when the last restart is done, or fails if
+// killAt kills and restarts the broker each time its logs have grown to one of the
+// given shares of the text. It returns when the last restart is done, and fails if
 // the producer was done first: then nothing was interrupted.
-func (b *broker) killAt(producerDone <-chan struct{}, sizes ...int64) {
+func (b *broker) killAt(producerDone <-chan struct{}, shares ...float64) {
 	b.t.Helper()
-	for _, size := range sizes {
-		b.waitSize(producerDone, size)
+	for _, share := range shares {
+		b.waitBytes(producerDone, int64(share*float64(len(text()))))
 		b.kill()
 		b.start()
 	}
 }
 
-func (b *broker) waitSize(producerDone <-chan struct{}, size int64) {
+func (b *broker) waitBytes(producerDone <-chan struct{}, want int64) {
 	b.t.Helper()
-	cl := newClient(b.t, b.addr)
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
 	deadline := time.After(2 * time.Minute)
 	for {
-		if end := endOffset(b.t.Context(), adm); end >= size {
-			b.t.Logf("kill -9 at %d records", end)
+		if have := b.logBytes(); have >= want {
+			b.t.Logf("kill -9 at %d MB", have/1_000_000)
 			return
 		}
 		select {
 		case <-producerDone:
-			b.t.Fatalf("the producer ended before the topic had %d records: nothing was interrupted", size)
+			b.t.Fatalf("the producer ended before the log had %d bytes: nothing was interrupted", want)
 		case <-deadline:
-			b.t.Fatalf("the topic has not reached %d records in 2 minutes", size)
-		case <-time.After(5 * time.Millisecond):
+			b.t.Fatalf("the log has not reached %d bytes in 2 minutes", want)
+		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// logBytes is the size of all segments, looked at from outside.
+func (b *broker) logBytes() (n int64) {
+	b.t.Helper()
+	names, err := filepath.Glob(filepath.Join(b.dir, "topics", "*", "0", "*.log"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, name := range names {
+		if fi, err := os.Stat(name); err == nil { // removed meanwhile otherwise
+			n += fi.Size()
+		}
+	}
+	return n
 }
 
 // endOffset is the topic's end, or -1 while it cannot be told.

@@ -20,7 +20,8 @@ func TestGoProducerKilledBroker(t *testing.T) {
 	need(t)
 	b := startBroker(t)
 	want := split(text())
-	cl := newClient(t, b.addr, kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.RecordDeliveryTimeout(2*time.Minute))
+	cl := newClient(t, b.addr, kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordDeliveryTimeout(2*time.Minute))
 	defer cl.Close()
 	done := make(chan struct{})
 	var got acks
@@ -28,8 +29,7 @@ func TestGoProducerKilledBroker(t *testing.T) {
 		defer close(done)
 		got = produce(t.Context(), cl, want)
 	}()
-	n := int64(len(want))
-	b.killAt(done, n/10, n/2)
+	b.killAt(done, 0.1, 0.5)
 	<-done
 	for _, err := range got.errs {
 		t.Fatalf("%d lines were not acknowledged, the first because: %v", len(got.errs), err)

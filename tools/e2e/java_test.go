@@ -20,8 +20,7 @@ func TestJavaConsoleProducerKilledBroker(t *testing.T) {
 	b := startBroker(t)
 	want := split(text())
 	producer := spawn(t, consoleProducer(t, cp, b.addr))
-	n := int64(len(want))
-	b.killAt(producer.done, n/10, n/2)
+	b.killAt(producer.done, 0.1, 0.5)
 	producer.ended(t)
 	// It prints a line for each record it gave up and still ends with code 0.
 	if out := producer.out.Bytes(); bytes.Contains(out, []byte("ERROR")) {
@@ -39,7 +38,7 @@ func needJava(t *testing.T) string {
 	}
 	need(t, "mvn")
 	out := filepath.Join(t.TempDir(), "classpath")
-	run(t, exec.Command("mvn", "-B", "-q", "-f", "java/pom.xml",
+	run(t, command(t, "mvn", "-B", "-q", "-f", "java/pom.xml",
 		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath", "-DincludeScope=runtime", "-Dmdep.outputFile="+out))
 	cp, err := os.ReadFile(out)
 	if err != nil {
@@ -52,7 +51,7 @@ func needJava(t *testing.T) string {
 // waits for all acknowledgements unless told otherwise.
 func consoleProducer(t *testing.T, cp, addr string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", cp,
+	cmd := command(t, "java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", cp,
 		"org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", addr, "--topic", topic,
 		// Its own defaults give a broker 0.3 s to come back.
 		"--message-send-max-retries", "2147483647", "--request-timeout-ms", "30000",

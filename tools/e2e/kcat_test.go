@@ -2,14 +2,16 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"os/exec"
 	"testing"
+	"time"
 )
 
 func TestKcatByteIdentical(t *testing.T) {
 	need(t, "kcat")
 	b := startBroker(t)
-	run(t, exec.Command("kcat", "-P", "-b", b.addr, "-t", topic, "-l", textFile(t)))
+	run(t, command(t, "kcat", "-P", "-b", b.addr, "-t", topic, "-l", textFile(t)))
 	wantSame(t, kcatConsume(t, b.addr), text())
 	b.stop()
 	b.start()
@@ -22,18 +24,25 @@ func TestKcatKilledBroker(t *testing.T) {
 	want := split(text())
 	// -E: kcat gives up on the first moment without a broker otherwise. It ends with
 	// an error if one line was not acknowledged in the end.
-	cmd := exec.Command("kcat", "-P", "-E", "-b", b.addr, "-t", topic, "-l", textFile(t))
+	cmd := command(t, "kcat", "-P", "-E", "-b", b.addr, "-t", topic, "-l", textFile(t))
 	wait := spawn(t, cmd)
-	n := int64(len(want))
-	b.killAt(wait.done, n/10, n/2)
+	b.killAt(wait.done, 0.1, 0.5)
 	wait.ended(t)
 	wantFirstAppearances(t, split(kcatConsume(t, b.addr)), want)
+}
+
+// command is a client's command; it is killed when it takes too long.
+func command(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return exec.CommandContext(ctx, name, args...)
 }
 
 // kcatConsume reads the topic from its beginning to its end.
 func kcatConsume(t *testing.T, addr string) []byte {
 	t.Helper()
-	return run(t, exec.Command("kcat", "-C", "-e", "-q", "-b", addr, "-t", topic, "-o", "beginning"))
+	return run(t, command(t, "kcat", "-C", "-e", "-q", "-b", addr, "-t", topic, "-o", "beginning"))
 }
 
 // run returns what a command printed, and fails the test unless it ended well.
