@@ -235,7 +235,10 @@ func (p *Partition) makeSegment(base int64) (*segment, error) {
 			}
 			continue
 		}
-		if err := p.v.SyncDir(p.dir); err != nil {
+		if !p.cfg.breaks.noDirSync {
+			err = p.v.SyncDir(p.dir)
+		}
+		if err != nil {
 			_ = f.Close()
 			return nil, err
 		}

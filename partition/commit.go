@@ -88,6 +88,13 @@ func (p *Partition) commit(w *window) error {
 			return err
 		}
 	}
+	if p.cfg.breaks.appendOn {
+		p.mu.Lock()
+		w.mark = p.mu.written
+		w.groups = append(w.groups, p.mu.pending...)
+		p.mu.pending = nil
+		p.mu.Unlock()
+	}
 	facts := p.facts(w)
 	if p.cfg.breaks.ackBeforeName && len(facts) > 0 {
 		if err := p.check(); err != nil {

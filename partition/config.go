@@ -42,6 +42,8 @@ type breaks struct {
 	noTailCopy    bool // adopt the tail where it lies
 	ackBeforeName bool // acknowledge in a segment that no manifest names yet
 	noCheck       bool // acknowledge without a Check
+	noDirSync     bool // leave out the fsync of the directory that a new segment is in
+	appendOn      bool // acknowledge what was written while the sync was under way
 }
 
 func orElse[T comparable](p *T, def T) {

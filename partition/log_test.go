@@ -496,3 +496,41 @@ func TestManySegments(t *testing.T) {
 		t.Fatalf("%d files are open", n)
 	}
 }
+
+// A hung sync holds nobody up longer than they want to wait, and when it comes back
+// after a takeover it acknowledges nothing.
+func TestHungSync(t *testing.T) {
+	hold, held := make(chan struct{}), make(chan struct{})
+	l, v := logged(t)
+	p := open(t, newSession(t, v), 1, testConfig())
+	appendN(t, p, 2)
+	once := sync.OnceFunc(func() { close(held); <-hold })
+	l.before = func(op string) error {
+		if op == "sync log" {
+			once()
+		}
+		return nil
+	}
+	a, err := p.Append(context.Background(), rec(0, "hung"))
+	ok(t, err)
+	<-held
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for name, wait := range map[string]func(context.Context) error{"append": a.Wait, "relinquish": p.Relinquish, "abandon": p.Abandon} {
+		if err := wait(short()); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, kerr.NotLeaderForPartition) {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	wantCode(t, a.Wait(context.Background()), kerr.NotLeaderForPartition)
+	q := open(t, newSession(t, must(substrate.OpenVolume(l.FS, ""))(t)), 2, testConfig())
+	abandon(t, q)
+	close(hold)
+	ok(t, p.Abandon(context.Background()))
+	wantCode(t, a.Wait(context.Background()), kerr.NotLeaderForPartition)
+	if got := values(t, q); len(got) != 3 || got[2] != "hung" {
+		t.Fatalf("log holds %q", got)
+	}
+}
