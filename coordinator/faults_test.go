@@ -141,35 +141,30 @@ func TestSessionThatCannotLeadIsReplaced(t *testing.T) {
 // The cluster stream's epoch is given up when a directory's fsync fails; the broker
 // claims the next and what was asked for is done once.
 func TestClusterStreamIsClaimedAnew(t *testing.T) {
-	for name, err := range map[string]error{"fsync of the directory": syscall.EIO} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			v, f := mount(t, dir)
-			b := start(t, v, options(t))
-			epoch := b.leading().w.Epoch()
-			f.set(once(err, func(op, name string) bool {
-				return op == "syncdir" && name == b.stream+"/"+substrate.EpochName(epoch)
-			}))
-			topic := create(t, b, "a", 2)
-			if got := b.leading().w.Epoch(); got <= epoch {
-				t.Fatalf("epoch %d after %d", got, epoch)
-			}
-			if got := b.View().Topics(); len(got) != 1 || got[0].ID != topic.ID {
-				t.Fatalf("topics are %v", got)
-			}
-			f.heal()
-			first, _, aerr := b.AllocateProducerIDs(ctx(t, 5*time.Second))
-			if aerr != nil || first != 0 {
-				t.Fatalf("producer IDs from %d, %v", first, aerr)
-			}
-			stop(t, b)
-			v2, _ := mount(t, dir)
-			b2 := start(t, v2, options(t))
-			eventually(t, "ready", b2.Ready)
-			if b2.View().NextProducerID() != 1000 || b2.View().Topic("a") == nil {
-				t.Error("the next process sees something else")
-			}
-		})
+	dir := t.TempDir()
+	v, f := mount(t, dir)
+	b := start(t, v, options(t))
+	epoch := b.leading().w.Epoch()
+	f.set(once(syscall.EIO, func(op, name string) bool {
+		return op == "syncdir" && name == b.stream+"/"+substrate.EpochName(epoch)
+	}))
+	topic := create(t, b, "a", 2)
+	if got := b.leading().w.Epoch(); got <= epoch {
+		t.Fatalf("epoch %d after %d", got, epoch)
+	}
+	if got := b.View().Topics(); len(got) != 1 || got[0].ID != topic.ID {
+		t.Fatalf("topics are %v", got)
+	}
+	f.heal()
+	if first, _, err := b.AllocateProducerIDs(ctx(t, 5*time.Second)); err != nil || first != 0 {
+		t.Fatalf("producer IDs from %d, %v", first, err)
+	}
+	stop(t, b)
+	v2, _ := mount(t, dir)
+	b2 := start(t, v2, options(t))
+	eventually(t, "ready", b2.Ready)
+	if b2.View().NextProducerID() != 1000 || b2.View().Topic("a") == nil {
+		t.Error("the next process sees something else")
 	}
 }
 
