@@ -21,6 +21,7 @@ type window struct {
 // segState is a segment as it was when the window began.
 type segState struct {
 	*segment
+	index          *index
 	end, size      int64
 	ends, admitted bool
 }
@@ -66,8 +67,9 @@ func (p *Partition) nextWindow() *window {
 	for first > 0 && !p.mu.segs[first-1].ended {
 		first--
 	}
+	w.segs = make([]segState, 0, len(p.mu.segs)-first)
 	for _, s := range p.mu.segs[first:] {
-		w.segs = append(w.segs, segState{s, s.end, s.size, s.frozen || closes, s.admitted})
+		w.segs = append(w.segs, segState{s, s.index, s.end, s.size, s.frozen || closes, s.admitted})
 	}
 	return w
 }

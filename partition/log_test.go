@@ -474,7 +474,7 @@ func TestManySegments(t *testing.T) {
 		}
 		return n
 	}
-	if n := opens(); n > cachedFiles+1 {
+	if n := opens(); n > cachedSegments+1 {
 		t.Fatalf("%d files are open", n)
 	}
 	ok(t, p.Relinquish(t.Context()))
@@ -492,8 +492,20 @@ func TestManySegments(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := opens(); n > cachedFiles+1 {
+	if n := opens(); n > cachedSegments+1 {
 		t.Fatalf("%d files are open", n)
+	}
+	if off, _, _, err := p.OffsetForTimestamp(t.Context(), 49); off != 49 || err != nil {
+		t.Fatalf("offset for the last timestamp is %d, %v", off, err)
+	}
+	indexes := 0
+	for _, s := range p.mu.segs {
+		if s.index != nil {
+			indexes++
+		}
+	}
+	if indexes > cachedSegments+1 {
+		t.Fatalf("%d indexes are in memory", indexes)
 	}
 }
 

@@ -25,8 +25,10 @@ type segment struct {
 	frozen   bool   // nothing is appended any more
 	admitted bool   // a committed manifest names it
 	ended    bool   // a committed manifest has its end
-	index    *index // nil until somebody needs it
+	index    *index // nil until somebody needs it, and again when it was not used for long
 	file     *handle
+	maxTime  int64 // largest timestamp, where timed says that it is known
+	timed    bool
 
 	synced int64 // bytes known to be durable; the committer's
 }
@@ -38,8 +40,9 @@ type handle struct {
 	gone bool // to be closed by the last reader
 }
 
-// cachedFiles is how many files of a partition stay open besides the newest.
-const cachedFiles = 8
+// cachedSegments is how many segments besides the newest keep their file open and their
+// index in memory (at most 4 MiB a GiB).
+const cachedSegments = 8
 
 // acquire returns the segment's file, opening it if need be; release gives it back.
 func (p *Partition) acquire(s *segment) (*handle, error) {
@@ -113,10 +116,10 @@ func (p *Partition) touch(s *segment) {
 	p.mu.recent = append(p.mu.recent, s)
 }
 
-// evict takes the least recently used idle files beyond the bound away from their
-// segments. A file that is not yet synced and ended stays. The caller holds mu.
+// evict takes files and indexes away from the least recently used idle segments beyond
+// the bound. One that is not yet synced and ended keeps them. The caller holds mu.
 func (p *Partition) evict() (drop []*handle) {
-	for i := 0; len(p.mu.recent) > cachedFiles+1 && i < len(p.mu.recent); {
+	for i := 0; len(p.mu.recent) > cachedSegments+1 && i < len(p.mu.recent); {
 		s := p.mu.recent[i]
 		if !s.ended || s.file != nil && s.file.refs > 0 {
 			i++
@@ -125,6 +128,9 @@ func (p *Partition) evict() (drop []*handle) {
 		if s.file != nil {
 			drop = append(drop, s.file)
 			s.file = nil
+		}
+		if s.index != nil {
+			s.maxTime, s.timed, s.index = s.index.maxTime, true, nil
 		}
 		p.mu.recent = append(p.mu.recent[:i], p.mu.recent[i+1:]...)
 	}
@@ -175,6 +181,7 @@ func (p *Partition) indexed(ctx context.Context, s *segment) (index, error) {
 	p.mu.Lock()
 	if s.index != nil {
 		defer p.mu.Unlock()
+		p.touch(s)
 		return *s.index, nil
 	}
 	size := s.size
@@ -191,7 +198,17 @@ func (p *Partition) indexed(ctx context.Context, s *segment) (index, error) {
 		}
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	s.index = x
+	p.touch(s)
+	drop := p.evict()
+	p.mu.Unlock()
+	closeAll(drop)
 	return *x, nil
+}
+
+// older reports, without loading an index, that every record is older than ts.
+func (p *Partition) older(s *segment, ts int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.timed && s.maxTime < ts
 }

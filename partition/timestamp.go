@@ -15,6 +15,9 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, t
 	}
 	defer p.endRead()
 	for i, s := range v.segs {
+		if p.older(s, ts) {
+			continue
+		}
 		x, err := p.indexed(ctx, s)
 		if err != nil {
 			return -1, -1, -1, err
@@ -46,6 +49,9 @@ func (p *Partition) MaxTimestamp(ctx context.Context) (offset, timestamp int64, 
 	defer p.endRead()
 	best, bestAt, bestTime := -1, int64(-1), int64(noTime)
 	for i, s := range v.segs {
+		if best >= 0 && p.older(s, bestTime+1) {
+			continue
+		}
 		x, err := p.indexed(ctx, s)
 		if err != nil {
 			return -1, -1, -1, err
