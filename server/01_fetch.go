@@ -37,6 +37,7 @@ const (
 type fetchCall struct {
 	s    *Server
 	conn *conn
+	turn <-chan struct{}
 	req  *kmsg.FetchRequest
 	resp *kmsg.FetchResponse
 	view *projections.Cluster
@@ -55,7 +56,7 @@ type fetchFrom struct {
 
 func (s *Server) fetch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.FetchRequest)
-	c := &fetchCall{s: s, conn: r.conn, req: req, resp: kmsg.NewPtrFetchResponse()}
+	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: kmsg.NewPtrFetchResponse()}
 	c.resp.Version = r.version
 	if req.Version >= 7 && req.SessionEpoch != 0 && req.SessionEpoch != -1 {
 		c.resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
@@ -98,6 +99,11 @@ func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+	}
+	select {
+	case <-c.turn:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	fresh := c.s.metrics.checked(c.s.backend.Fresh(ctx, fetchMaxAge))
 	c.read(ctx, fresh)

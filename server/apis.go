@@ -14,7 +14,10 @@ type request struct {
 	msg      kmsg.Request
 	conn     *conn
 	claim    *claim // the memory its bytes take
-	arrived  time.Time
+	// turn is closed when all earlier requests of the connection are answered. Who
+	// makes a large answer waits for it, so that a connection holds one at a time.
+	turn    chan struct{}
+	arrived time.Time
 }
 
 // reply answers a request: at once with resp, or with what wait returns. Neither

@@ -105,7 +105,7 @@ func TestConfigBadInput(t *testing.T) {
 // field it sets, which the tests named beside it see acting.
 func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	topic := &projections.Topic{}
-	for name, tc := range map[string]struct {
+	table := map[string]struct {
 		value string
 		ok    func(*Config) bool
 	}{
@@ -134,7 +134,13 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"message.max.bytes":                  {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
 		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
 		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
-	} {
+	}
+	for _, k := range configKeys {
+		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {
+			t.Errorf("%s: nothing shows that it reaches anything", k.name)
+		}
+	}
+	for name, tc := range table {
 		src := Sources{Sets: []string{"listeners=PLAINTEXT://:0", name + "=" + tc.value}}
 		c, err := LoadConfig(src)
 		if err != nil {

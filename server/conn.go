@@ -8,8 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,7 +26,7 @@ const (
 	pieceTimeout = 30 * time.Second
 	writePiece   = 1 << 20
 	// keepBuffer is the largest answer whose buffer is used again.
-	keepBuffer = 4 << 20
+	keepBuffer = 8 << 20
 )
 
 // conn is one client's connection. Its reader starts requests in order, its writer
@@ -36,6 +39,7 @@ type conn struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
 	queue  chan *pending // from the reader to the writer, in the order of the wire
+	open   atomic.Int64  // requests that were started and are not answered
 	wg     sync.WaitGroup
 
 	software string // what ApiVersions said, for the log; owned by the reader
@@ -103,6 +107,7 @@ func (c *conn) read() error {
 			}
 			return err
 		}
+		c.open.Add(1)
 		select {
 		case c.queue <- p:
 		case <-c.ctx.Done():
@@ -149,14 +154,20 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 }
 
 // awaitRequest waits for a request's first byte, as long as a connection may idle.
+// One that waits for an answer does not idle.
 func (c *conn) awaitRequest(br *bufio.Reader) error {
-	if err := c.deadline(c.s.cfg.MaxIdle); err != nil {
-		return err
+	for {
+		if err := c.deadline(c.s.cfg.MaxIdle); err != nil {
+			return err
+		}
+		_, err := br.Peek(1)
+		if err == nil {
+			return c.deadline(pieceTimeout)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.open.Load() == 0 || c.s.draining() {
+			return err
+		}
 	}
-	if _, err := br.Peek(1); err != nil {
-		return err
-	}
-	return c.deadline(pieceTimeout)
 }
 
 func (c *conn) extend() { _ = c.deadline(pieceTimeout) }
@@ -176,7 +187,7 @@ func (c *conn) deadline(d time.Duration) error {
 // connection's end.
 func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
 	defer c.recovered(h, &err)
-	r := &request{head: h, conn: c, claim: claim, arrived: time.Now()}
+	r := &request{head: h, conn: c, claim: claim, arrived: time.Now(), turn: make(chan struct{})}
 	p = &pending{req: r, claim: claim}
 	if h.key == kmsg.ApiVersions.Int16() && !a.serves(h.version) {
 		p.resp = apiVersionsTooNew()
@@ -223,6 +234,7 @@ func (c *conn) recovered(h head, err *error) {
 // write answers in order until the reader has stopped and all is written.
 func (c *conn) write() error {
 	for p := range c.queue {
+		close(p.req.turn)
 		if p.done != nil {
 			select {
 			case <-p.done:
@@ -236,6 +248,7 @@ func (c *conn) write() error {
 		if err := c.answer(p); err != nil {
 			return err
 		}
+		c.open.Add(-1)
 	}
 	return nil
 }
@@ -252,13 +265,26 @@ func (c *conn) answer(p *pending) (err error) {
 		p.resp.SetVersion(p.req.version)
 	}
 	buf := buffers.Get().(*[]byte)
-	*buf = appendResponse((*buf)[:0], p.req.correlationID, p.resp)
+	*buf = appendResponse(slices.Grow((*buf)[:0], sizeHint(p.resp)), p.req.correlationID, p.resp)
 	c.s.metrics.bytesOut.Add(float64(len(*buf)))
 	err = c.send(*buf)
 	if cap(*buf) <= keepBuffer {
 		buffers.Put(buf)
 	}
 	return err
+}
+
+// sizeHint is about how many bytes an answer takes, so that its buffer grows once.
+func sizeHint(resp kmsg.Response) int {
+	n := 512
+	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		for i := range f.Topics {
+			for j := range f.Topics[i].Partitions {
+				n += 128 + len(f.Topics[i].Partitions[j].RecordBatches)
+			}
+		}
+	}
+	return n
 }
 
 // send writes in pieces, each with its own deadline, so that a slow peer is told
