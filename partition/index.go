@@ -83,8 +83,13 @@ func decodeIndex(file string, b []byte, size int64) (*index, bool) {
 		return nil, false
 	}
 	x := &index{upto: body.Upto, maxTime: body.MaxTime}
+	last := indexEntry{before: noTime}
 	for raw := body.Entries; len(raw) > 0; raw = raw[16:] {
-		x.entries = append(x.entries, indexEntry{binary.BigEndian.Uint32(raw), binary.BigEndian.Uint32(raw[4:]), int64(binary.BigEndian.Uint64(raw[8:]))})
+		e := indexEntry{binary.BigEndian.Uint32(raw), binary.BigEndian.Uint32(raw[4:]), int64(binary.BigEndian.Uint64(raw[8:]))}
+		if e.rel < last.rel || e.pos < last.pos || e.before < last.before || int64(e.pos) >= size {
+			return nil, false
+		}
+		x.entries, last = append(x.entries, e), e
 	}
 	return x, true
 }
