@@ -51,6 +51,7 @@ func BenchmarkProduceDurable(b *testing.B) {
 	request := frame(produceReq(-1, "t", newBatch(nil, string(make([]byte, 16<<10)))), 1)
 	b.SetBytes(int64(len(request)))
 	b.ReportAllocs()
+	b.ResetTimer()
 	const flight = 5
 	sent, got := 0, 0
 	for got < b.N {
@@ -75,6 +76,7 @@ func BenchmarkFetchSequential(b *testing.B) {
 	req.Topics[0].Partitions[0].PartitionMaxBytes = 8 << 20
 	size := 0
 	b.ReportAllocs()
+	b.ResetTimer()
 	for i := range b.N {
 		req.Topics[0].Partitions[0].FetchOffset = int64(i*8) % 64
 		if _, err := c.nc.Write(frame(req, 1)); err != nil {
@@ -92,6 +94,7 @@ func BenchmarkMetadata(b *testing.B) {
 	c.create("t", 10)
 	req := frame(kmsg.NewPtrMetadataRequest(), 1)
 	b.ReportAllocs()
+	b.ResetTimer()
 	for range b.N {
 		if _, err := c.nc.Write(req); err != nil {
 			b.Fatal(err)
