@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +82,9 @@ func startBroker(t *testing.T) *broker {
 	b := &broker{t: t, dir: filepath.Join(t.TempDir(), "data"), addr: freeAddr(t), http: freeAddr(t)}
 	b.start()
 	t.Cleanup(func() {
+		if t.Failed() {
+			b.logGoroutines()
+		}
 		b.kill()
 		if t.Failed() {
 			t.Logf("the broker's last log:\n%s", tail(b.log.Bytes(), 8192))
@@ -130,6 +135,20 @@ func (b *broker) waitReady() {
 		}
 	}
 	b.t.Fatal("the broker does not answer after 20 s")
+}
+
+// logGoroutines tells where a broker that still runs has come to, for a test that
+// has waited in vain.
+func (b *broker) logGoroutines() {
+	cl := http.Client{Timeout: 5 * time.Second}
+	resp, err := cl.Get("http://" + b.http + "/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		b.t.Logf("the broker's goroutines: %v", err)
+		return
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	b.t.Logf("the broker's goroutines (%v):\n%s", err, tail(text, 32768))
 }
 
 // kill is kill -9, and waits until the process is gone.
