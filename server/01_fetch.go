@@ -105,6 +105,8 @@ func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(ctx, volumeWait)
+	defer cancel()
 	fresh := c.s.metrics.checked(c.s.backend.Fresh(ctx, fetchMaxAge))
 	c.read(ctx, fresh)
 	return c.resp, nil

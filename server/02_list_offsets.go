@@ -38,6 +38,8 @@ var specialSince = map[int64]int16{
 func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListOffsetsRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
+		ctx, cancel := context.WithTimeout(ctx, volumeWait)
+		defer cancel()
 		view := s.backend.View()
 		fresh := s.metrics.checked(s.backend.CheckFresh(ctx))
 		resp := kmsg.NewPtrListOffsetsResponse()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"golang.org/x/sync/errgroup"
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
@@ -23,12 +22,8 @@ import (
 
 var metadataAPI = api{key: kmsg.Metadata, min: 0, max: 13, start: (*Server).metadata}
 
-const (
-	// autoCreateWait bounds how long an answer waits for topics that it makes.
-	autoCreateWait = 5 * time.Second
-	// atOnce is how many topics of one request are made or deleted at a time.
-	atOnce = 16
-)
+// autoCreateWait bounds how long an answer waits for topics that it makes.
+const autoCreateWait = 5 * time.Second
 
 // wanted is one topic of a request that names topics, once each.
 type wanted struct {
@@ -99,23 +94,18 @@ func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*
 func (s *Server) autoCreate(ctx context.Context, missing []*wanted) {
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
 	defer cancel()
-	var g errgroup.Group
-	g.SetLimit(atOnce)
-	for _, w := range missing {
-		g.Go(func() error {
-			spec := coordinator.TopicSpec{Name: *w.name, Partitions: s.cfg.NumPartitions}
-			_, err := s.createTopic(ctx, spec, false)
-			switch {
-			case err == nil, errors.Is(err, kerr.TopicAlreadyExists):
-			case ctx.Err() != nil:
-				w.err = kerr.UnknownTopicOrPartition // under way: the client asks again
-			default:
-				w.err = err
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // each topic has its own error
+	inParallel(len(missing), func(i int) {
+		w := missing[i]
+		spec := coordinator.TopicSpec{Name: *w.name, Partitions: s.cfg.NumPartitions}
+		_, err := s.createTopic(ctx, spec, false)
+		switch {
+		case err == nil, errors.Is(err, kerr.TopicAlreadyExists):
+		case ctx.Err() != nil:
+			w.err = kerr.UnknownTopicOrPartition // under way: the client asks again
+		default:
+			w.err = err
+		}
+	})
 }
 
 func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Response {

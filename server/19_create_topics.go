@@ -17,7 +17,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"golang.org/x/sync/errgroup"
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
@@ -36,16 +35,10 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 		}
 		resp := kmsg.NewPtrCreateTopicsResponse()
 		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(req.Topics))
-		var g errgroup.Group
-		g.SetLimit(atOnce)
-		for i := range req.Topics {
-			g.Go(func() error {
-				in := &req.Topics[i]
-				resp.Topics[i] = s.createOne(ctx, in, req.ValidateOnly, times[in.Topic] > 1)
-				return nil
-			})
-		}
-		_ = g.Wait() // each topic has its own error
+		inParallel(len(req.Topics), func(i int) {
+			in := &req.Topics[i]
+			resp.Topics[i] = s.createOne(ctx, in, req.ValidateOnly, times[in.Topic] > 1)
+		})
 		return resp, nil
 	})
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"golang.org/x/sync/errgroup"
 
 	"kaas.dev/kaas/projections"
 )
@@ -31,15 +30,7 @@ func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 		defer cancel()
 		resp := kmsg.NewPtrDeleteTopicsResponse()
 		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
-		var g errgroup.Group
-		g.SetLimit(atOnce)
-		for i := range topics {
-			g.Go(func() error {
-				resp.Topics[i] = s.deleteOne(ctx, &topics[i])
-				return nil
-			})
-		}
-		_ = g.Wait() // each topic has its own error
+		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, &topics[i]) })
 		return resp, nil
 	})
 }

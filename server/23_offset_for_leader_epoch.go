@@ -19,6 +19,8 @@ var offsetForLeaderEpochAPI = api{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4
 func (s *Server) offsetForLeaderEpoch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetForLeaderEpochRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
+		ctx, cancel := context.WithTimeout(ctx, volumeWait)
+		defer cancel()
 		view := s.backend.View()
 		fresh := s.metrics.checked(s.backend.CheckFresh(ctx))
 		resp := kmsg.NewPtrOffsetForLeaderEpochResponse()

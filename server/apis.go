@@ -7,6 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// volumeWait bounds how long an answer that only reads waits for the volume.
+const volumeWait = 10 * time.Second
+
 // request is one decoded request.
 type request struct {
 	head

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -40,6 +41,9 @@ type conn struct {
 	cancel context.CancelCauseFunc
 	queue  chan *pending // from the reader to the writer, in the order of the wire
 	open   atomic.Int64  // requests that were started and are not answered
+	// undone bounds the bytes of requests without records that are not answered. Those
+	// with records are bounded for all connections together.
+	undone *semaphore.Weighted
 	wg     sync.WaitGroup
 
 	software string // what ApiVersions said, for the log; owned by the reader
@@ -58,7 +62,7 @@ type pending struct {
 var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, queue: make(chan *pending, maxInFlight)}
+	c := &conn{s: s, nc: nc, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax)}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.life)
 	return c
@@ -130,11 +134,9 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 	if !a.serves(h.version) && h.key != kmsg.ApiVersions.Int16() {
 		return nil, fmt.Errorf("%s version %d is not served", kmsg.NameForKey(h.key), h.version)
 	}
-	claim, weight := c.s.control.begin(), int64(controlWeight)
-	if a.records {
-		claim, weight = c.s.queued.begin(), 1
-	} else if h.size > controlMax {
-		return nil, fmt.Errorf("%w: %d for %s", errSize, h.size, kmsg.NameForKey(h.key))
+	claim, weight, err := c.admit(a, h)
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if p == nil || !a.records {
@@ -151,6 +153,20 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 		c.launch(p)
 	}
 	return p, err
+}
+
+// admit opens a claim for a request's bytes and tells what each of them weighs.
+func (c *conn) admit(a *api, h head) (*claim, int64, error) {
+	if a.records {
+		return c.s.queued.begin(), 1, nil
+	}
+	if h.size > controlMax {
+		return nil, 0, fmt.Errorf("%w: %d for %s", errSize, h.size, kmsg.NameForKey(h.key))
+	}
+	if err := c.undone.Acquire(c.ctx, int64(h.size)); err != nil {
+		return nil, 0, err
+	}
+	return c.s.control.begin(), controlWeight, nil
 }
 
 // awaitRequest waits for a request's first byte, as long as a connection may idle.
@@ -249,6 +265,9 @@ func (c *conn) write() error {
 			return err
 		}
 		c.open.Add(-1)
+		if !apiFor(p.req.key).records {
+			c.undone.Release(int64(p.req.size))
+		}
 	}
 	return nil
 }
