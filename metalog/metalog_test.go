@@ -120,11 +120,16 @@ func TestPublishFollowAndHandOver(t *testing.T) {
 	}
 	follow := func(wantPos string, values ...string) {
 		t.Helper()
-		if _, err := r.Poll(ctx); err != nil {
-			t.Fatal(err)
+		var s metalog.Snapshot[journal]
+		for range 5000 { // HEAD is written after the acknowledgement
+			if _, err := r.Poll(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if s, _ = r.Snapshot(); s.Pos.String() == wantPos {
+				break
+			}
 		}
-		s, ok := r.Snapshot()
-		if !ok || s.Pos.String() != wantPos {
+		if s.Pos.String() != wantPos {
 			t.Fatalf("reader is at %s, want %s", s.Pos, wantPos)
 		}
 		want(t, "reader's state", s.State, values...)
@@ -146,6 +151,38 @@ func TestPublishFollowAndHandOver(t *testing.T) {
 	follow("3-1", "a", "b", "c", "d")
 }
 
+// TestFollowerOutlivesAHead: an owner that closed its epoch and was gone before
+// HEAD told so does not hold its followers back, though nobody seals its session.
+func TestFollowerOutlivesAHead(t *testing.T) {
+	ctx := context.Background()
+	v := newVolume(t, nil)
+	s := session(t, v)
+	a := claim(t, s, 1, metalog.Options{Followed: true})
+	publish(t, a, "a")
+	a.Abandon(ctx)
+	r := metalog.NewReader(v, stream, &journalSchema)
+	if _, err := r.Poll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	quiet := claim(t, s, 2, metalog.Options{}) // the same session, without HEAD
+	publish(t, quiet, "b")
+	if err := quiet.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b := claim(t, session(t, v), 3, metalog.Options{Followed: true})
+	publish(t, b, "c")
+	for range 50 {
+		if _, err := r.Poll(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap, _ := r.Snapshot()
+	want(t, "reader's state", snap.State, "a", "b", "c")
+	if !s.IsFenced() && s.Check(ctx) != nil {
+		t.Fatal("the first owner's session was sealed; the test shows nothing")
+	}
+}
+
 func TestFencedWriterPublishesNothing(t *testing.T) {
 	ctx := context.Background()
 	v := newVolume(t, nil)
@@ -165,8 +202,10 @@ func TestFencedWriterPublishesNothing(t *testing.T) {
 		t.Fatalf("the reader moved to the zombie's entry: %v %v", changed, err)
 	}
 	publish(t, b, "b")
-	if _, err := r.Poll(ctx); err != nil {
-		t.Fatal(err)
+	for range 50 {
+		if _, err := r.Poll(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s, _ := r.Snapshot()
 	want(t, "reader's state", s.State, "a", "b")

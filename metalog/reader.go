@@ -26,7 +26,13 @@ type Reader[S any] struct {
 	epoch   substrate.Epoch
 	session string // of epoch
 	hasHead bool   // a listing showed HEAD, so that reopening it is sound
+	idle    int    // polls without news in a row
 }
+
+// idlePolls is after how many polls without news a reader looks for a successor
+// although nothing says that the epoch has ended: its owner may have closed it and
+// gone before HEAD told so, and after a closing nobody seals.
+const idlePolls = 16
 
 // NewReader returns a reader that has not looked yet.
 func NewReader[S any](v *substrate.Volume, stream string, sc *Schema[S]) *Reader[S] {
@@ -46,8 +52,12 @@ func (r *Reader[S]) Snapshot() (Snapshot[S], bool) {
 func (r *Reader[S]) Poll(ctx context.Context) (changed bool, err error) {
 	if r.cur != nil && !r.cur.closed {
 		changed, ended, err := r.pollEpoch(ctx)
-		if err != nil || changed || !ended {
+		if err != nil || changed {
+			r.idle = 0
 			return changed, err
+		}
+		if r.idle++; !ended && r.idle%idlePolls != 0 {
+			return false, nil
 		}
 	}
 	return r.pollSuccessor(ctx)

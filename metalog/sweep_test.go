@@ -243,7 +243,9 @@ func (w *world) disturb() {
 		h.PowerLoss()
 		if w.local {
 			// Whoever was shown what was not durable yet died with the machine.
+			w.o.mu.Lock()
 			w.o.chain = w.o.chain[:w.o.acked]
+			w.o.mu.Unlock()
 		}
 		for j, name := range hostNames {
 			if w.local || j == i { // a local disk has one machine

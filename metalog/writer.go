@@ -228,17 +228,22 @@ func (w *Writer[S]) serve(batch []*request[S]) {
 	}
 	closed := w.tip.closed
 	if closed {
-		w.end(ErrClosed)
-	}
-	finish(batch, nil)
-	if e != nil {
-		if w.opt.Followed {
+		// Whoever closes is about to go: its followers learn of it before.
+		if w.opt.Followed && e != nil {
 			w.writeHead()
 		}
-		if !closed {
-			w.prune()
-		}
+		w.end(ErrClosed)
+		finish(batch, nil)
+		return
 	}
+	finish(batch, nil)
+	if e == nil {
+		return
+	}
+	if w.opt.Followed {
+		w.writeHead()
+	}
+	w.prune()
 }
 
 // decide builds the batch's entry. It is nil if there is nothing to write. Every
