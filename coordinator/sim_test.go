@@ -212,15 +212,17 @@ func simulate(t *testing.T, seed int64) (st simStats, err error) {
 // generations runs processes that overlap, stop, or are killed.
 func (w *simWorld) generations(sim *nfssim.Sim, rng *rand.Rand) error {
 	var wg sync.WaitGroup
+	var alive atomic.Int32 // a broker that cannot tell whether it was fenced ends by itself
 	var cancels []context.CancelFunc
 	for g := range 2 + rng.IntN(3) {
 		p := sim.Host([]string{"a", "b"}[rng.IntN(2)]).Process()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancels = append(cancels, cancel)
 		lrng := rand.New(rand.NewPCG(rng.Uint64(), uint64(g)))
-		wg.Go(func() { w.live(ctx, p, lrng) })
+		alive.Add(1)
+		wg.Go(func() { defer alive.Add(-1); w.live(ctx, p, lrng) })
 		end := sim.Ops() + 200 + rng.IntN(1500)
-		if err := sim.Run(func() bool { return sim.Ops() >= end }); err != nil {
+		if err := sim.Run(func() bool { return sim.Ops() >= end || alive.Load() == 0 }); err != nil {
 			return err
 		}
 		switch rng.IntN(3) {
