@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"github.com/spf13/cobra"
 )
 
@@ -174,20 +173,23 @@ func turn[T any](list []T, n int) []T {
 
 // cell measures one load on one server, on a topic of its own.
 func (c *comparison) cell(ctx context.Context, s *server, cl cell, round, n int) (err error) {
+	began := time.Now()
 	c.settle(ctx)
+	settled := time.Since(began)
 	t := s.target(fmt.Sprintf("cell-%d", n), cl.Mode, cl.Partitions)
 	t.progress = c.progress
 	if err := t.ensureTopic(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.deleteTopic(ctx)) }()
+	defer func() { err = errors.Join(err, c.remove(ctx, s, t)) }()
 	r, err := cl.run(ctx, t, c.plan)
 	c.progress.done()
 	if err != nil {
 		return err
 	}
 	c.found.add(s.with.name(), round, cl, r)
-	fmt.Fprintf(c.log, "round %d  %-5s  %s: %s MB/s, %s\n", round+1, s.with.name(), cl, short(r.MBPerSecond), r.brief())
+	fmt.Fprintf(c.log, "round %d  %-5s  %s: %s MB/s, %s; took %.1f s of which %.1f s waiting for the disk\n",
+		round+1, s.with.name(), cl, short(r.MBPerSecond), r.brief(), time.Since(began).Seconds(), settled.Seconds())
 	return nil
 }
 
@@ -208,35 +210,5 @@ func (c cell) run(ctx context.Context, t target, p plan) (*result, error) {
 		return (&consumeLoad{target: t, Consumers: c.Clients, Duration: p.Cell}).run(ctx)
 	default:
 		return c.produce(t, p).run(ctx)
-	}
-}
-
-// Between loads the kernel gets a little time to write out what the load before
-// has left, which would else be the next one's burden.
-const (
-	settleTime  = 3 * time.Second
-	settleDirty = 64 << 20
-)
-
-func (c *comparison) settle(ctx context.Context) {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return
-	}
-	end := time.After(settleTime)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		m, err := proc.Meminfo()
-		if err != nil || m.DirtyBytes == nil || m.WritebackBytes == nil || *m.DirtyBytes+*m.WritebackBytes < settleDirty {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-end:
-			return
-		case <-tick.C:
-		}
 	}
 }

@@ -25,6 +25,8 @@ type contender interface {
 	name() string
 	start(ctx context.Context, s *scratch, dir string, m mode) (*child, error)
 	topicConfigs(m mode) map[string]string
+	// deleting says whether files of a deleted topic are still in the directory.
+	deleting(s *scratch, dir string) bool
 }
 
 // kaas makes durability a matter of the broker.
@@ -33,6 +35,10 @@ type kaas struct{ binary string }
 func (*kaas) name() string { return "kaas" }
 
 func (*kaas) topicConfigs(mode) map[string]string { return nil }
+
+func (*kaas) deleting(s *scratch, dir string) bool {
+	return s.has(dir+"/topics", func(name string) bool { return strings.HasPrefix(name, "~deleted~") })
+}
 
 func (k *kaas) start(ctx context.Context, s *scratch, dir string, m mode) (*child, error) {
 	addr, err := freeAddr()
@@ -75,6 +81,10 @@ func (*kafka) topicConfigs(m mode) map[string]string {
 		configs["flush.messages"] = "1"
 	}
 	return configs
+}
+
+func (*kafka) deleting(s *scratch, dir string) bool {
+	return s.has(dir, func(name string) bool { return strings.HasSuffix(name, "-delete") })
 }
 
 // The heap and the collector are those of Kafka's own start scripts.

@@ -102,8 +102,8 @@ func (m *machine) text(c *comparison) string {
 	return fmt.Sprintf(`Written by `+"`task bench:compare`"+` on %s at commit %s. %s, %d cores, %.0f GB, %s, %s.
 kaas built by %s; Apache Kafka %s, one node as broker and controller, Java %s with the heap of its start
 script (1 GB). Both ran side by side, each alone under load, by turns, the first one changing; %d rounds of
-%.1f s for each figure after a warm-up, of which the median is given. The load average was %.2f before, and
-everything took %.0f minutes.
+%.1f s for each figure after a warm-up, of which the median is given, with a wait before each until the disk is
+calm. The load average was %.2f before, and everything took %.0f minutes.
 
 Load: franz-go on the same machine over loopback, acks=all, idempotent, linger 5 ms, batches to 16 KiB, 2 MiB
 held by each producer, so latency at full speed is mostly waiting in the producer. *ratio* is kaas divided by

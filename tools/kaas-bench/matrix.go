@@ -81,10 +81,14 @@ func (p plan) cells(m mode) (out []cell) {
 // fillBytes is what a topic holds that is consumed.
 const fillBytes = 256 << 20
 
-// load is the cell as a load on a topic, whose name the caller gives.
+// partitionWarmup is what each partition adds to the warm-up: the first batch of
+// each makes files, and that is no figure of a server that runs.
+const partitionWarmup = 15 * time.Millisecond
+
+// produce is the producing side of the cell.
 func (c cell) produce(t target, p plan) *produceLoad {
 	return &produceLoad{
-		target: t, window: window{Warmup: p.Warmup, Duration: p.Cell},
+		target: t, window: window{Warmup: p.Warmup + time.Duration(c.Partitions)*partitionWarmup, Duration: p.Cell},
 		Size: c.Size, Rate: c.Rate, Producers: c.Clients, Acks: "all",
 		Linger: 5 * time.Millisecond, Batch: 16 << 10, Buffer: 2 << 20, Compression: "none",
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -42,6 +43,12 @@ func (s *scratch) write(name string, content []byte) (string, error) {
 }
 
 func (s *scratch) read(name string) ([]byte, error) { return read(s.parent, path.Join(s.name, name)) }
+
+// has says whether a directory within has a name that is wanted.
+func (s *scratch) has(dir string, wanted func(string) bool) bool {
+	entries, err := s.parent.List(path.Join(s.name, dir))
+	return err == nil && slices.ContainsFunc(entries, func(e substrate.DirEntry) bool { return wanted(e.Name) })
+}
 
 // remove removes a name within and all below it; "" is the whole directory.
 func (s *scratch) remove(name string) error { return removeTree(s.parent, path.Join(s.name, name)) }

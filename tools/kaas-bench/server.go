@@ -77,7 +77,7 @@ func (c *comparison) warm(ctx context.Context, s *server) error {
 	if _, err := (&consumeLoad{target: t, Consumers: 1}).run(ctx); err != nil {
 		return err
 	}
-	return t.deleteTopic(ctx)
+	return c.remove(ctx, s, t)
 }
 
 // life notes what is told of a whole process.
