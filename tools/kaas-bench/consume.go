@@ -38,6 +38,7 @@ func (l *consumeLoad) run(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer m.close()
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("topic %s is empty", l.Topic)
 	}

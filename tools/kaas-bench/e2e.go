@@ -53,6 +53,7 @@ func (l *e2eLoad) both(ctx context.Context, acks *meter, ends map[int32]int64) (
 	if err != nil {
 		return nil, err
 	}
+	defer reads.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -93,6 +93,9 @@ func newMeter(lanes int, key int16, t *target, p *progress) (*meter, error) {
 	return m, err
 }
 
+// close lets go of the server.
+func (m *meter) close() { m.server.close() }
+
 // window is when a load is measured.
 type window struct{ Warmup, Duration time.Duration }
 
@@ -102,7 +105,6 @@ const sampleEvery = 100 * time.Millisecond
 // measure takes the figures after the warm-up, until the duration has gone, or
 // the load is done where the duration is 0.
 func (m *meter) measure(ctx context.Context, w window, done <-chan struct{}) (*result, error) {
-	defer m.server.close()
 	if w.Warmup > 0 {
 		if err := m.pass(ctx, "warm-up", w.Warmup, done); err != nil {
 			return nil, err

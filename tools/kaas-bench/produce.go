@@ -58,6 +58,7 @@ func (l *produceLoad) run(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer m.close()
 	running, err := l.start(ctx, m.lanes)
 	if err != nil {
 		return nil, err
