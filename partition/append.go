@@ -46,6 +46,9 @@ func (a *Appended) Wait(ctx context.Context) error {
 //
 // The buffer is the partition's from here on: the caller neither changes nor reuses it
 // before Wait has returned nil. Errors wrap a *kerr.Error, and then nothing is stored.
+//
+// What an idempotent producer has sent before, as one of its last five batches, is not
+// stored again: it is answered as it was, when it is committed.
 func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -65,7 +68,8 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	return a, p.enqueue(a, b)
 }
 
-// enqueue is the point that orders the write, and so where the offset is given.
+// enqueue is the point that orders the write, and so where the offset is given and a
+// producer's sequence is judged.
 func (p *Partition) enqueue(a *Appended, b batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,13 +81,23 @@ func (p *Partition) enqueue(a *Appended, b batch) error {
 	case p.mu.next > math.MaxInt64-int64(b.count()):
 		return fmt.Errorf("%w: %s has no offsets left", kerr.KafkaStorageError, p.name)
 	}
+	if b.producer() >= 0 {
+		if again, err := p.admit(a, b); again || err != nil {
+			return err
+		}
+	}
 	a.BaseOffset, a.LogStartOffset = p.mu.next, p.mu.logStart
 	b.place(a.BaseOffset, int32(p.epoch))
 	p.mu.next += int64(b.count())
+	if b.producer() >= 0 {
+		p.noteAppend(b)
+	}
 	p.mu.queue = append(p.mu.queue, b)
 	if p.mu.group == nil {
 		p.mu.group = make(chan struct{})
+		p.mu.flights = append(p.mu.flights, flight{committed: p.mu.group})
 	}
+	p.mu.flights[len(p.mu.flights)-1].end = p.mu.next
 	a.committed = p.mu.group
 	if !p.mu.writing {
 		p.mu.writing = true

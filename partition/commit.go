@@ -144,7 +144,7 @@ func (p *Partition) facts(w *window) (fs []fact) {
 			fs = append(fs, &RecoveryPointAdvanced{Offset: s.end, Pos: s.size})
 		}
 	}
-	return fs
+	return p.producerFacts(fs)
 }
 
 func (p *Partition) publishOrCheck(fs []fact, waiting bool) error {
@@ -206,6 +206,7 @@ func (p *Partition) acknowledge(w *window) {
 	}
 	if w.mark.offset > p.mu.hw.offset {
 		p.mu.hw = w.mark
+		p.landed()
 		p.wake()
 	}
 	for _, g := range w.groups {

@@ -25,6 +25,9 @@ type Config struct {
 	LogAppendTime bool
 	// TimestampAfterMax is message.timestamp.after.max.ms; 1 hour. Negative is no bound.
 	TimestampAfterMax time.Duration
+	// ProducerExpiry is producer.id.expiration.ms: a producer that appends nothing for so
+	// long is forgotten; 1 day.
+	ProducerExpiry time.Duration
 	// HistoryEntries and HistoryAge bound the manifest's history; 100 and 7 days.
 	HistoryEntries int
 	HistoryAge     time.Duration
@@ -44,6 +47,10 @@ type breaks struct {
 	noCheck       bool // acknowledge without a Check
 	noDirSync     bool // leave out the fsync of the directory that a new segment is in
 	appendOn      bool // acknowledge what was written while the sync was under way
+
+	noProducerSnapshot bool // a takeover forgets the manifest's producers
+	noProducerScan     bool // a takeover leaves the tail's producers out
+	snapshotAhead      bool // the manifest tells of batches beyond its recovery point
 }
 
 func orElse[T comparable](p *T, def T) {
@@ -62,6 +69,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.RecoveryPointBytes, 64<<20)
 	orElse(&c.RecoveryPointIdle, 5*time.Second)
 	orElse(&c.TimestampAfterMax, time.Hour)
+	orElse(&c.ProducerExpiry, 24*time.Hour)
 	orElse(&c.HistoryEntries, 100)
 	orElse(&c.HistoryAge, 7*24*time.Hour)
 	c.SegmentBytes = min(c.SegmentBytes, math.MaxInt32) // an index has 32 bits for a byte

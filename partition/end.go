@@ -70,6 +70,9 @@ func (p *Partition) fail(err error) {
 	if p.mu.timer != nil {
 		p.mu.timer.Stop()
 	}
+	if p.mu.producers.timer != nil {
+		p.mu.producers.timer.Stop()
+	}
 	if !errors.Is(err, ErrRelinquished) {
 		p.cfg.Log.Warn("partition ended", "partition", p.name, "epoch", p.epoch, "err", err)
 	}

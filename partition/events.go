@@ -77,6 +77,7 @@ var facts = map[string]func() fact{
 	"LeaderEpochStarted":    func() fact { return new(LeaderEpochStarted) },
 	"RecoveryPointAdvanced": func() fact { return new(RecoveryPointAdvanced) },
 	"LogStartAdvanced":      func() fact { return new(LogStartAdvanced) },
+	"ProducersAdvanced":     func() fact { return new(ProducersAdvanced) },
 }
 
 // ManifestSchema folds a manifest's stream.

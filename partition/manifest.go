@@ -21,6 +21,9 @@ type Manifest struct {
 	// Recovery is up to where the newest segment is known to be whole and durable.
 	// Where every segment has an end, its offset is the end of the log.
 	Recovery RecoveryPoint `msgpack:"recovery" json:"recovery"`
+	// Producers are the idempotent ones as of Recovery, by ID: what replaying the log up
+	// to there gives, but for those that were idle for too long.
+	Producers []ProducerState `msgpack:"producers" json:"producers,omitempty"`
 }
 
 // Segment is a file of the log.
@@ -145,5 +148,5 @@ func decodeManifest(b []byte) (*Manifest, error) {
 		}
 		at = s.End
 	}
-	return m, nil
+	return m, m.checkProducers()
 }

@@ -58,6 +58,9 @@ type Partition struct {
 		recovered int64 // offset of the newest recovery point
 		logStart  int64
 		epochs    []EpochStart
+
+		producers producers
+		flights   []flight // ascending
 	}
 	wg      sync.WaitGroup // writer and committer
 	readers sync.WaitGroup

@@ -49,6 +49,7 @@ func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true})
 		}
 	}
+	p.restoreProducers(m)
 	var facts []fact
 	if s := m.newest(); s != nil && s.open() {
 		var err error
@@ -59,6 +60,9 @@ func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 	end := mark{offset: m.Recovery.Offset}
 	if n := len(p.mu.segs); n > 0 {
 		end = mark{p.mu.segs[n-1].end, p.mu.segs[n-1], p.mu.segs[n-1].size}
+	}
+	if e := p.mu.producers.advance(end.offset); e != nil {
+		facts = append(facts, e)
 	}
 	facts = append(facts, &LeaderEpochStarted{Epoch: p.epoch, Start: end.offset})
 	evs, err := encodeFacts(facts...)
@@ -80,6 +84,7 @@ func (p *Partition) begin(end mark, m *Manifest) {
 	defer p.mu.Unlock()
 	p.mu.next, p.mu.written, p.mu.hw, p.mu.recovered = end.offset, end, end, end.offset
 	p.mu.logStart, p.mu.epochs = m.LogStart, m.Epochs
+	p.armExpiry()
 	if end.seg == nil || end.seg.ended {
 		return // the first append makes a segment
 	}
@@ -163,6 +168,7 @@ func (p *Partition) copyTail(t *tailScanner) (*segment, error) {
 		if b == nil {
 			break
 		}
+		p.replay(b)
 		from := len(buf)
 		buf = append(buf, b...)
 		run = append(run, buf[from:])
@@ -187,6 +193,7 @@ func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
 		if b == nil {
 			break
 		}
+		p.replay(b)
 	}
 	if t.pos > 0 {
 		p.mu.segs = append(p.mu.segs, &segment{id: id, end: t.next, size: t.pos, frozen: true, admitted: true, ended: true})

@@ -1,0 +1,181 @@
+package partition
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ProducerState is an idempotent producer as of a manifest's recovery point.
+type ProducerState struct {
+	_msgpack struct{} `msgpack:",as_array"`
+
+	ID     int64 `json:"id"`
+	Epoch  int16 `json:"epoch"`
+	Active int64 `json:"active_ms"` // its last append by the leader's clock, for expiry
+	// Batches are the last ones that it appended in its epoch, at most five.
+	Batches []ProducerBatch `json:"batches"`
+}
+
+// ProducerBatch is a batch that its producer may send again.
+type ProducerBatch struct {
+	_msgpack struct{} `msgpack:",as_array"`
+
+	Sequence   int32 `json:"sequence"` // of the first record
+	LastDelta  int32 `json:"last_delta"`
+	Offset     int64 `json:"offset"`
+	AppendTime int64 `json:"append_time_ms"` // -1 where the topic keeps the producer's time
+}
+
+// ProducersAdvanced brings the idempotent producers up to a recovery point: what became
+// of those that changed, and who was dropped.
+type ProducersAdvanced struct {
+	Offset  int64           `msgpack:"offset" json:"offset"`
+	Dropped []int64         `msgpack:"dropped" json:"dropped,omitempty"`
+	Changed []ProducerState `msgpack:"changed" json:"changed,omitempty"`
+}
+
+func (*ProducersAdvanced) typ() string { return "ProducersAdvanced" }
+
+func (e *ProducersAdvanced) apply(m *Manifest) error {
+	if e.Offset > m.Recovery.Offset {
+		return fmt.Errorf("producers as of offset %d, but the recovery point is at %d", e.Offset, m.Recovery.Offset)
+	}
+	gone := make(map[int64]bool, len(e.Dropped)+len(e.Changed))
+	for _, id := range e.Dropped {
+		gone[id] = true
+	}
+	for i := range e.Changed {
+		gone[e.Changed[i].ID] = true
+	}
+	next := make([]ProducerState, 0, len(m.Producers)+len(e.Changed))
+	for _, p := range m.Producers { // shared with older states, so never changed in place
+		if !gone[p.ID] {
+			next = append(next, p)
+		}
+	}
+	m.Producers = append(next, e.Changed...)
+	slices.SortFunc(m.Producers, func(a, b ProducerState) int { return cmp.Compare(a.ID, b.ID) })
+	return nil
+}
+
+// checkProducers refuses a state in which a producer has no or too many batches.
+func (m *Manifest) checkProducers() error {
+	for i, p := range m.Producers {
+		if i > 0 && m.Producers[i-1].ID >= p.ID || len(p.Batches) == 0 || len(p.Batches) > producerWindow {
+			return fmt.Errorf("producer %d with %d batches, number %d of the producers", p.ID, len(p.Batches), i)
+		}
+	}
+	return nil
+}
+
+// advance is the news of producers for a manifest whose recovery point is at end, nil if
+// there are none.
+func (ps *producers) advance(end int64) *ProducersAdvanced {
+	e := &ProducersAdvanced{Offset: end, Dropped: ps.dropped}
+	ps.dropped = nil
+	rest := ps.changed[:0]
+	for _, p := range ps.changed {
+		if len(p.seen) == 0 {
+			continue // dropped
+		}
+		if w := p.upTo(end); len(w) > 0 && w[len(w)-1].next() > ps.told {
+			e.Changed = append(e.Changed, p.state(w))
+			p.told = true
+		}
+		if p.changed = p.newest().next() > end; p.changed {
+			rest = append(rest, p)
+		}
+	}
+	clear(ps.changed[len(rest):])
+	ps.changed, ps.told = rest, end
+	if len(e.Changed) == 0 && len(e.Dropped) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (p *producer) state(w []seenBatch) ProducerState {
+	s := ProducerState{ID: p.id, Epoch: w[0].epoch, Active: p.active, Batches: make([]ProducerBatch, len(w))}
+	for i, b := range w {
+		s.Batches[i] = ProducerBatch{Sequence: b.sequence, LastDelta: b.lastDelta, Offset: b.base, AppendTime: b.appendTime}
+	}
+	return s
+}
+
+// restore takes the producers of a manifest. What lies beyond end, its recovery point, is
+// cut off: the log may have lost it.
+func (ps *producers) restore(m *Manifest, end int64) {
+	ps.told = m.Recovery.Offset
+	ps.byID = make(map[int64]*producer, len(m.Producers))
+	for _, s := range m.Producers {
+		p := &producer{id: s.ID, active: s.Active, told: true, seen: make([]seenBatch, 0, producerWindow+1)}
+		for _, b := range s.Batches {
+			x := seenBatch{base: b.Offset, appendTime: b.AppendTime, sequence: b.Sequence, lastDelta: b.LastDelta, epoch: s.Epoch}
+			if x.next() <= end {
+				p.seen = append(p.seen, x)
+			}
+		}
+		if len(p.seen) == 0 {
+			ps.forget(p)
+			continue
+		}
+		ps.byID[p.id] = p
+	}
+}
+
+// producerFacts tells what the other facts of a manifest make known of producers.
+func (p *Partition) producerFacts(fs []fact) []fact {
+	end := int64(-1)
+	for _, f := range fs {
+		switch f := f.(type) {
+		case *SegmentEnded:
+			end = f.End
+		case *RecoveryPointAdvanced:
+			end = f.Offset
+		}
+	}
+	if end < 0 {
+		return fs
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cfg.breaks.snapshotAhead {
+		e := p.mu.producers.advance(p.mu.next)
+		if e == nil {
+			return fs
+		}
+		e.Offset = 0
+		return append(fs, e)
+	}
+	if e := p.mu.producers.advance(end); e != nil {
+		fs = append(fs, e)
+	}
+	return fs
+}
+
+// replay notes a batch of the old leader's tail.
+func (p *Partition) replay(b batch) {
+	if b.producer() < 0 || b.attrs()&attrControl != 0 || p.cfg.breaks.noProducerScan {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.producers.note(b, p.cfg.Now().UnixMilli(), math.MaxInt64)
+}
+
+// restoreProducers begins a takeover with what the manifest says, without who is idle.
+func (p *Partition) restoreProducers(m *Manifest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cfg.breaks.noProducerSnapshot {
+		return
+	}
+	end := m.Recovery.Offset
+	if p.cfg.breaks.snapshotAhead {
+		end = math.MaxInt64
+	}
+	p.mu.producers.restore(m, end)
+	p.mu.producers.drop(p.cfg.Now().UnixMilli(), p.cfg.ProducerExpiry, math.MaxInt64)
+}
