@@ -23,6 +23,11 @@
 //     recovery point into a segment of its own before it shows any of it.
 //   - After a failed write or fdatasync the partition has failed; nothing is tried again
 //     and believed.
+//   - What is known of idempotent producers is what replaying the log gives (but for those
+//     idle for too long, and batches that retention removed). A batch is judged where its
+//     offset is given. The manifest has the state as of its recovery point, never beyond;
+//     a takeover adds what it adopts. A repeated batch is answered when the first copy is
+//     committed.
 //   - Nothing is locked during I/O.
 //
 // # Call order

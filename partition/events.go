@@ -127,8 +127,11 @@ func Describe(ev metalog.Event) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if c, ok := f.(*PartitionCreated); ok {
-		return fmt.Sprintf("PartitionCreated %s-%d of topic %s", c.Topic, c.Partition, hex.EncodeToString(c.TopicID[:])), nil
+	switch e := f.(type) {
+	case *PartitionCreated:
+		return fmt.Sprintf("PartitionCreated %s-%d of topic %s", e.Topic, e.Partition, hex.EncodeToString(e.TopicID[:])), nil
+	case *ProducersAdvanced: // there may be thousands
+		return fmt.Sprintf("ProducersAdvanced to offset %d: %d changed, %d dropped", e.Offset, len(e.Changed), len(e.Dropped)), nil
 	}
 	b, err := json.Marshal(f)
 	return ev.Type + " " + string(b), err

@@ -49,7 +49,7 @@ func history(t *rapid.T) []metalog.Event {
 	for range rapid.IntRange(0, 30).Draw(t, "events") {
 		s := m.newest()
 		open := s != nil && s.open()
-		switch rapid.IntRange(0, 4).Draw(t, "event") {
+		switch rapid.IntRange(0, 5).Draw(t, "event") {
 		case 0:
 			if !open {
 				do(&SegmentAdded{SegmentID{m.Recovery.Offset, epoch, uint32(len(fs))}})
@@ -71,6 +71,10 @@ func history(t *rapid.T) []metalog.Event {
 			do(&LeaderEpochStarted{Epoch: epoch, Start: m.Recovery.Offset})
 		case 4:
 			do(&LogStartAdvanced{rapid.Int64Range(m.LogStart, max(m.LogStart, m.Recovery.Offset)).Draw(t, "start")})
+		case 5:
+			id, other := rapid.Int64Range(0, 5).Draw(t, "producer"), rapid.Int64Range(0, 5).Draw(t, "dropped")
+			do(&ProducersAdvanced{Offset: m.Recovery.Offset, Dropped: []int64{other}, Changed: []ProducerState{
+				{ID: id, Epoch: int16(epoch), Active: size, Batches: []ProducerBatch{{Offset: size, Sequence: 1 << 30, AppendTime: -1}}}}})
 		}
 	}
 	evs, err := encodeFacts(fs...)

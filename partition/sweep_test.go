@@ -53,7 +53,7 @@ func TestSweep(t *testing.T) {
 		total.add(st)
 	}
 	t.Logf("%+v", total)
-	if total.Acked == 0 || total.Opened == 0 || total.Shown == 0 || total.Refused == 0 || total.Adopted == 0 {
+	if total.Acked == 0 || total.Opened == 0 || total.Shown == 0 || total.Refused == 0 || total.Adopted == 0 || total.Again == 0 {
 		t.Fatalf("the sweep did nothing: %+v", total)
 	}
 }
@@ -90,7 +90,7 @@ func TestSweepCatches(t *testing.T) {
 	}
 }
 
-type sweepStats struct{ Ops, Opened, Acked, Shown, Refused, Adopted, Starts, Unanswered int }
+type sweepStats struct{ Ops, Opened, Acked, Shown, Refused, Adopted, Starts, Unanswered, Again int }
 
 func (s *sweepStats) add(o sweepStats) {
 	s.Ops += o.Ops
@@ -101,6 +101,7 @@ func (s *sweepStats) add(o sweepStats) {
 	s.Adopted += o.Adopted
 	s.Starts += o.Starts
 	s.Unanswered += o.Unanswered
+	s.Again += o.Again
 }
 
 // oracle knows what anybody may rely on.
@@ -153,17 +154,18 @@ func (o *oracle) ack(who string, epoch int32, before, base int64, values []strin
 }
 
 type world struct {
-	sim    *nfssim.Sim
-	rng    *rand.Rand // drawn from only between calls
-	o      *oracle
-	rules  substrate.Breaks
-	cfg    Config
-	procs  map[string]*simProcess
-	wg     sync.WaitGroup
-	ops    int // when it ends
-	local  bool
-	thaw   map[*nfssim.Host]time.Time // when a frozen host goes on
-	nextID int
+	sim     *nfssim.Sim
+	rng     *rand.Rand // drawn from only between calls
+	o       *oracle
+	rules   substrate.Breaks
+	cfg     Config
+	procs   map[string]*simProcess
+	clients []*simClient
+	wg      sync.WaitGroup
+	ops     int // when it ends
+	local   bool
+	thaw    map[*nfssim.Host]time.Time // when a frozen host goes on
+	nextID  int
 }
 
 type simProcess struct {
@@ -200,7 +202,7 @@ func sweep(t *testing.T, seed int64, b breaks, rules substrate.Breaks) (st sweep
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		cfg := simConfig(seed, rng)
-		w := &world{rng: rng, rules: rules, procs: map[string]*simProcess{}, local: cfg.Local,
+		w := &world{rng: rng, rules: rules, procs: map[string]*simProcess{}, clients: []*simClient{{id: 1}, {id: 2}}, local: cfg.Local,
 			thaw: map[*nfssim.Host]time.Time{}, ops: 800 + rng.IntN(1500), sim: nfssim.New(cfg),
 			o: &oracle{value: map[int64]string{}, offset: map[string]int64{}, starts: map[int32]int64{}},
 			cfg: Config{Log: quiet, breaks: b, SegmentBytes: []int64{200, 600, 1 << 20}[rng.IntN(3)], IndexIntervalBytes: 100,
@@ -372,6 +374,10 @@ func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition
 		rng := rand.New(rand.NewPCG(b.rng.Uint64(), 4))
 		wg.Go(func() { b.produce(ctx, p, i, rng) })
 	}
+	if c := b.w.takeClient(); c != nil {
+		rng := rand.New(rand.NewPCG(b.rng.Uint64(), 6))
+		wg.Go(func() { b.produceOnce(ctx, p, c, rng) })
+	}
 	rng := rand.New(rand.NewPCG(b.rng.Uint64(), 5))
 	wg.Go(func() { b.consume(ctx, s, p, rng) })
 	wg.Wait()
@@ -498,6 +504,7 @@ func (w *world) final(t *testing.T) {
 	if hw < max(o.acked, o.shown) {
 		o.violate("a fresh leader ends at %d, acknowledged were %d, shown %d", hw, o.acked, o.shown)
 	}
+	var log []string
 	for at := int64(0); at < hw && o.bad == nil; {
 		f, err := p.Read(context.Background(), at, 1<<20, true)
 		if err != nil || len(f.Records) == 0 {
@@ -508,9 +515,14 @@ func (w *world) final(t *testing.T) {
 			if b.base() != at {
 				o.violate("a fresh leader has %d where %d should be", b.base(), at)
 			}
-			o.observe("a fresh leader", at, batchValues(o, b))
+			vs := batchValues(o, b)
+			o.observe("a fresh leader", at, vs)
+			log = append(log, vs...)
 			at = b.next()
 		}
+	}
+	if o.bad == nil {
+		w.wantOnce(log)
 	}
 	_ = p.Relinquish(context.Background())
 	_ = s.Close(context.Background())

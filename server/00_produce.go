@@ -8,6 +8,7 @@ package server
 // waits like acks=-1; acks=0 has no answer, and any error closes the connection,
 // which is the only sign its sender gets. Topics are named by ID from version 13.
 // NOT_LEADER_OR_FOLLOWER carries the leader from version 10. Transactions are refused.
+// A batch that an idempotent producer sends again is answered as it was the first time.
 
 import (
 	"context"
@@ -87,6 +88,9 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 	part, err := c.s.backend.Partition(t.ID, p.Partition)
 	if err != nil {
 		return err
+	}
+	if isTransactional(p.Records) && c.req.TransactionID == nil {
+		return kerr.TransactionalIDAuthorizationFailed // whose transaction would it be?
 	}
 	records := recordCount(p.Records) // before the buffer is the partition's
 	a, err := part.Append(ctx, p.Records)
@@ -187,6 +191,12 @@ func (c *produceCall) pointToLeader(t *projections.Topic, o *kmsg.ProduceRespons
 		rb.NodeID, rb.Host, rb.Port, rb.Rack = n.id, n.host, n.port, n.rack
 		c.resp.Brokers = append(c.resp.Brokers, rb)
 	}
+}
+
+// isTransactional reads a batch's attributes.
+func isTransactional(batch []byte) bool {
+	const low, transactional = 22, 1 << 4
+	return len(batch) > low && batch[low]&transactional != 0
 }
 
 // recordCount reads a batch's record count for the metrics. The partition judges it.

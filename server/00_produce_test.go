@@ -107,6 +107,12 @@ func TestProduceErrors(t *testing.T) {
 	if code := c.ask(tx).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.InvalidTxnState.Code {
 		t.Errorf("transactional: error %d", code)
 	}
+	stray := newBatch(func(b *kmsg.RecordBatch) {
+		b.Attributes, b.ProducerID, b.ProducerEpoch, b.FirstSequence = 1<<4, 1, 0, 0
+	}, "v")
+	if code, _ := c.produce("t", stray); code != kerr.TransactionalIDAuthorizationFailed.Code {
+		t.Errorf("transactional batch without a transactional ID: error %d", code)
+	}
 	if got := c.end("t"); got != 1 {
 		t.Errorf("end %d, want 1", got)
 	}

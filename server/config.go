@@ -35,6 +35,8 @@ type Config struct {
 	NumPartitions    int32
 
 	FlushMessages int64
+	// ProducerExpiry is producer.id.expiration.ms.
+	ProducerExpiry time.Duration
 
 	MetadataPoll     time.Duration
 	HistoryRetention time.Duration

@@ -54,6 +54,8 @@ var brokerKeys = []configKey{
 	number("log.flush.interval.messages", "1", 1, math.MaxInt64,
 		"1: every acknowledgement waits for the disk. Above 1 nothing is synced before it is acknowledged, and can be lost.",
 		func(c *Config, n int64) { c.FlushMessages = n }),
+	millis("producer.id.expiration.ms", "86400000", 1, "An idempotent producer that sends nothing to a partition for so long is forgotten there.",
+		func(c *Config, d time.Duration) { c.ProducerExpiry = d }),
 
 	millis("metadata.poll.interval.ms", "200", 1, "How often the cluster's state is looked at for news.",
 		func(c *Config, d time.Duration) { c.MetadataPoll = d }),

@@ -120,6 +120,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"auto.create.topics.enable":          {"false", func(c *Config) bool { return !c.AutoCreateTopics }}, // TestAutoCreate
 		"num.partitions":                     {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
 		"log.flush.interval.messages":        {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
+		"producer.id.expiration.ms":          {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
 		"metadata.poll.interval.ms":          {"7", func(c *Config) bool { return (&Node{cfg: c}).options().CheckInterval == 7*time.Millisecond }},
 		"metadata.history.retention.ms":      {"8", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryAge == 8*time.Millisecond }},
 		"metadata.history.retention.entries": {"9", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryEntries == 9 }},

@@ -15,7 +15,8 @@
 //
 //   - What went in comes out, byte for byte, in order.
 //   - After kill -9 in the middle of producing, every acknowledged line is there,
-//     in order of first appearance. A line whose answer was lost may stand twice.
+//     in order of first appearance. A line whose answer was lost may stand twice, but
+//     not if its producer is idempotent: then every line is there once, in order.
 //   - An idempotent producer's record is at the offset that was acknowledged.
 //   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
 //     each finished before the next began, as the kernel saw them.

@@ -31,6 +31,18 @@ func TestKcatKilledBroker(t *testing.T) {
 	wantFirstAppearances(t, split(kcatConsume(t, b.addr)), want)
 }
 
+// The same as an idempotent producer: no line stands twice.
+func TestKcatIdempotentKilledBroker(t *testing.T) {
+	need(t, "kcat")
+	b := startBroker(t)
+	want := split(text())
+	cmd := command(t, "kcat", "-P", "-E", "-X", "enable.idempotence=true", "-b", b.addr, "-t", topic, "-l", textFile(t))
+	wait := spawn(t, cmd)
+	b.killAt(wait.done, 0.1, 0.5)
+	wait.ended(t)
+	wantLines(t, split(kcatConsume(t, b.addr)), want)
+}
+
 // command is a client's command; it is killed when it takes too long.
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
