@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
 )
 
 // ProducerState is an idempotent producer as of a manifest's recovery point.
 type ProducerState struct {
-	_msgpack struct{} `msgpack:",as_array"`
-
 	ID     int64 `json:"id"`
 	Epoch  int16 `json:"epoch"`
 	Active int64 `json:"active_ms"` // its last append by the leader's clock, for expiry
@@ -20,12 +20,33 @@ type ProducerState struct {
 
 // ProducerBatch is a batch that its producer may send again.
 type ProducerBatch struct {
-	_msgpack struct{} `msgpack:",as_array"`
-
 	Sequence   int32 `json:"sequence"` // of the first record
 	LastDelta  int32 `json:"last_delta"`
 	Offset     int64 `json:"offset"`
 	AppendTime int64 `json:"append_time_ms"` // -1 where the topic keeps the producer's time
+}
+
+// EncodeMsgpack writes numbers as short as they are: there may be thousands of producers.
+func (s *ProducerState) EncodeMsgpack(e *msgpack.Encoder) error {
+	err := e.EncodeArrayLen(4)
+	put := func(ns ...int64) {
+		for _, n := range ns {
+			if err == nil {
+				err = e.EncodeInt(n)
+			}
+		}
+	}
+	put(s.ID, int64(s.Epoch), s.Active)
+	if err == nil {
+		err = e.EncodeArrayLen(len(s.Batches))
+	}
+	for _, b := range s.Batches {
+		if err == nil {
+			err = e.EncodeArrayLen(4)
+		}
+		put(int64(b.Sequence), int64(b.LastDelta), b.Offset, b.AppendTime)
+	}
+	return err
 }
 
 // ProducersAdvanced brings the idempotent producers up to a recovery point: what became

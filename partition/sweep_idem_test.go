@@ -71,7 +71,7 @@ func (b *simBroker) produceOnce(ctx context.Context, p *Partition, c *simClient,
 		c.busy = false
 	}()
 	for range 1 + rng.IntN(8) {
-		sleep(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(c.id)*10*time.Microsecond)
+		sleep(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(c.id)*7*time.Nanosecond)
 		if ctx.Err() != nil || p.Err() != nil {
 			return
 		}
@@ -90,6 +90,7 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 	}
 	var flight []pending
 	for n, end := c.answered, c.answered+1+rng.IntN(5); n < end; n++ {
+		sleep(ctx, time.Microsecond) // the writer that the first one starts must not race with the second
 		x := c.batch(n, rng)
 		o.mu.Lock()
 		before := o.acked
@@ -109,6 +110,9 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 	wait, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(2000))*time.Millisecond)
 	defer cancel()
 	for _, x := range flight {
+		if ctx.Err() != nil {
+			return // what was committed long ago, a dead process hears or not
+		}
 		err := x.Wait(wait)
 		b.count(err)
 		if err != nil {
