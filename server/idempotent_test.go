@@ -186,7 +186,7 @@ func TestExactlyOnceOverKills(t *testing.T) {
 	p := spawn(t, dir, addr, sets...)
 	p.awaitServing()
 	cl := kgoClient(t, l.Addr().String(), kgo.DefaultProduceTopic("lines"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(300),
-		kgo.ProducerBatchMaxBytes(4000), kgo.MetadataMinAge(20*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
+		kgo.ProducerBatchMaxBytes(1000), kgo.MetadataMinAge(20*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
 	const lines, kills = 30_000, 6
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -224,7 +224,7 @@ func TestExactlyOnceOverKills(t *testing.T) {
 			t.Fatalf("record %d is %q", i, v)
 		}
 	}
-	if cuts < 20 {
+	if cuts < 10 {
 		t.Errorf("only %d connections were cut", cuts)
 	}
 }
