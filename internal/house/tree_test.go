@@ -69,7 +69,7 @@ var loadTree = sync.OnceValues(func() (*tree, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || name == ".git" { // a file, in a linked work tree
 			return nil
 		}
 		return t.add(name)
