@@ -6,16 +6,10 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// head is the body of HEAD: the newest acknowledged position of its epoch. It is a
-// hint that saves followers a listing; nothing is decided by it.
-type head struct {
-	Pos substrate.Position `msgpack:"pos"`
-}
-
 // writeHead drives HEAD to the tip, until it is there or there is newer work or
 // the ownership ends (rule 2). It is not fsynced: a lost hint only delays.
 func (w *Writer[S]) writeHead() {
-	data, err := substrate.EncodeFile(substrate.KindHead, 0, head{Pos: w.tip.Pos})
+	data, err := substrate.EncodeFile(substrate.KindHead, 0, substrate.HeadBody{Pos: w.tip.Pos})
 	if err != nil {
 		return // cannot happen: two numbers
 	}

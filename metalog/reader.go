@@ -103,20 +103,11 @@ func (r *Reader[S]) read(ctx context.Context) (*loaded[S], error) {
 // newest is the position that HEAD names, or the listing's while there is no HEAD:
 // a name that was looked up while absent may stay absent for a minute.
 func (r *Reader[S]) newest() (substrate.Position, error) {
-	dir := path.Join(r.stream, substrate.EpochName(r.epoch))
 	if r.hasHead {
-		name := path.Join(dir, substrate.HeadName)
-		b, err := r.v.ReadFile(name)
-		// A client that replaces a file which a process of its host holds open takes the
-		// name away for a moment, so an absent HEAD is no news.
-		if err != nil && !isNotExist(err) {
-			return substrate.Position{}, err
+		// Absent for a moment or torn, it is no news; the listing is the truth.
+		if p, ok := r.v.ReadHead(r.stream, r.epoch); ok {
+			return p, nil
 		}
-		var h head
-		if _, err := substrate.DecodeFile(name, substrate.KindHead, b, &h); err == nil {
-			return h.Pos, nil
-		}
-		// Nor is a torn one: HEAD is not fsynced. The listing is the truth.
 	}
 	return r.newestListed(r.epoch)
 }

@@ -35,7 +35,7 @@ func (s *Session) Claim(ctx context.Context, stream string, e Epoch) (Position, 
 	if err := s.beginLead(stream); err != nil {
 		return Position{}, err
 	}
-	c := &claimer{s: s, v: s.v, ctx: ctx, stream: stream}
+	c := &claimer{s: s, v: s.v, ctx: ctx, stream: stream, epoch: e, plugs: map[Position]bool{}}
 	base, err := c.claim(e)
 	if err != nil {
 		// Nothing was published: every rename of an entry has trivially returned.
@@ -50,7 +50,10 @@ type claimer struct {
 	v      *Volume
 	ctx    context.Context
 	stream string
-	sealed []string // sessions sealed on the way, whose temporaries may go
+	epoch  Epoch
+	sealed []string          // sessions sealed on the way, whose temporaries may go
+	others bool              // an epoch met on the way down was claimed by somebody else
+	plugs  map[Position]bool // made by us
 }
 
 func (c *claimer) claim(e Epoch) (Position, error) {
@@ -164,7 +167,40 @@ func (c *claimer) end(k Epoch) (uint64, error) {
 	if err != nil || c.v.Breaks.NoPlug {
 		return n, err
 	}
-	return c.plug(k, n)
+	if n, err = c.plug(k, n); err == nil {
+		err = c.acknowledged(k, n)
+	}
+	c.others = true
+	return n, err
+}
+
+// acknowledged refuses an end below what the owner's HEAD says was acknowledged: the
+// entry there has been emptied or is gone. Without a HEAD that can be read nothing
+// is known, and nothing is refused.
+func (c *claimer) acknowledged(k Epoch, n uint64) error {
+	p, ok := c.v.ReadHead(c.stream, k)
+	if !ok || p.Seq <= n {
+		return nil
+	}
+	return c.lost(p, "is empty or missing, but HEAD names it as acknowledged")
+}
+
+// lost says that an entry is damaged, unless somebody has claimed above us: that one
+// may have plugged or pruned it.
+func (c *claimer) lost(p Position, cause string) error {
+	// A change of our own makes the listing that follows a fresh one.
+	tmp := c.v.TempName(c.stream, c.s.id)
+	if err := c.v.Mkdir(tmp); err != nil {
+		return err
+	}
+	if err := c.v.Remove(tmp); err != nil {
+		return err
+	}
+	es, err := c.v.ListEpochs(c.stream)
+	if err != nil || len(es) > 0 && es[len(es)-1] > c.epoch {
+		return err
+	}
+	return &DamageError{File: EntryPath(c.stream, p), Cause: cause}
 }
 
 func (c *claimer) claimOrBurn(k Epoch) (claim ClaimBody, burnt bool, err error) {
@@ -226,12 +262,24 @@ func (c *claimer) tryNewest(k Epoch) (uint64, bool, error) {
 			return 0, false, err
 		}
 		if len(b) == 0 { // a plug
+			if err := c.plugged(ps[i]); err != nil {
+				return 0, false, err
+			}
 			continue
 		}
 		f, err := DecodeFrame(name, KindEntry, b)
 		return ps[i].Seq, f.Flags&FlagClosed != 0, err
 	}
 	return 0, false, nil
+}
+
+// plugged refuses an empty entry that cannot be a plug: only who claimed a higher
+// epoch makes one, so below nobody's but our own it is an entry that has lost its bytes.
+func (c *claimer) plugged(p Position) error {
+	if c.others || c.plugs[p] {
+		return nil
+	}
+	return c.lost(p, "is empty, and nobody was there to plug it")
 }
 
 // plug makes the position after n impossible to publish at, going on from any
@@ -263,6 +311,7 @@ func (c *claimer) plug(k Epoch, n uint64) (uint64, error) {
 // plug of anybody's, or our own with its reply lost, is as good as ours.
 func (c *claimer) plugOne(p Position) (taken bool, err error) {
 	name := EntryPath(c.stream, p)
+	c.plugs[p] = true // or perhaps: a reply may be lost
 	err = c.retry(func() error {
 		f, err := c.v.CreateExclusive(name)
 		if err == nil {

@@ -334,3 +334,125 @@ func TestVolumeIsNotMadeOverAnOldOne(t *testing.T) {
 		t.Fatalf("the refusal left %v", es)
 	}
 }
+
+// staleFS answers the first listings of a directory with an older one.
+type staleFS struct {
+	substrate.FS
+	dir   string
+	old   []substrate.DirEntry
+	times int
+}
+
+func (f *staleFS) List(name string) ([]substrate.DirEntry, error) {
+	if name == f.dir && f.times > 0 {
+		f.times--
+		return f.old, nil
+	}
+	return f.FS.List(name)
+}
+
+// TestPlugInPrunedHistory: under a stale listing the plug goes into the hole that
+// pruning left. The listing after it finds what lives above.
+func TestPlugInPrunedHistory(t *testing.T) {
+	ctx := context.Background()
+	v := newVolume(t, nil)
+	a, b := open(t, v), open(t, v)
+	if _, err := a.Claim(ctx, stream, 1); err != nil {
+		t.Fatal(err)
+	}
+	epoch := stream + "/" + substrate.EpochName(1)
+	old, err := v.List(epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, v, a, substrate.Position{Epoch: 1, Seq: 1}, substrate.FlagBase)
+	publish(t, v, a, substrate.Position{Epoch: 1, Seq: 2}, substrate.FlagBase)
+	if err := v.Remove(substrate.EntryPath(stream, substrate.Position{Epoch: 1, Seq: 1})); err != nil {
+		t.Fatal(err)
+	}
+	v.FS = &staleFS{FS: v.FS, dir: epoch, old: old, times: 2} // before and after the seal
+	p, err := b.Claim(ctx, stream, 2)
+	wantBase(t, p, err, substrate.Position{Epoch: 1, Seq: 2})
+}
+
+// TestEmptiedEntry: an entry that has lost its bytes is not taken for a plug where
+// nobody can have plugged, nor below what HEAD says was acknowledged.
+func TestEmptiedEntry(t *testing.T) {
+	ctx := context.Background()
+	newest := substrate.Position{Epoch: 1, Seq: 2}
+	for name, claimants := range map[string]int{"nobody came since": 0, "HEAD names it": 1} {
+		t.Run(name, func(t *testing.T) {
+			v := newVolume(t, nil)
+			a := open(t, v)
+			if _, err := a.Claim(ctx, stream, 1); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, v, a, substrate.Position{Epoch: 1, Seq: 1}, substrate.FlagBase)
+			publish(t, v, a, newest, substrate.FlagBase)
+			head, err := substrate.EncodeFile(substrate.KindHead, 0, substrate.HeadBody{Pos: newest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if claimants > 0 {
+				if err := v.ReplaceFile(stream+"/"+substrate.EpochName(1), substrate.HeadName, a.ID(), head); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := substrate.Epoch(2)
+			for range claimants {
+				if _, err := open(t, v).Claim(ctx, stream, e); err != nil {
+					t.Fatal(err)
+				}
+				e++
+			}
+			if err := v.Remove(substrate.EntryPath(stream, newest)); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.WriteFile(substrate.EntryPath(stream, newest), nil); err != nil {
+				t.Fatal(err)
+			}
+			_, err = open(t, v).Claim(ctx, stream, e)
+			var de *substrate.DamageError
+			if !errors.As(err, &de) || de.File != substrate.EntryPath(stream, newest) {
+				t.Fatalf("claim over an emptied entry gave %v", err)
+			}
+		})
+	}
+}
+
+// TestRemovedSessionIsFenced: nobody deletes a session, but should one be gone, its
+// owner can prove nothing any more.
+func TestRemovedSessionIsFenced(t *testing.T) {
+	v := newVolume(t, nil)
+	a := open(t, v)
+	if err := v.RemoveTree(substrate.SessionPath(a.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Check(context.Background()); !errors.Is(err, substrate.ErrFenced) {
+		t.Fatalf("check of a removed session gave %v", err)
+	}
+}
+
+// TestFailedStartLeavesNothing: a full volume refuses a session and keeps no trace.
+func TestFailedStartLeavesNothing(t *testing.T) {
+	full := func(o faultfs.Op) faultfs.Fault {
+		if o.Name == "write" || o.Name == "datasync" {
+			return faultfs.Fault{Err: syscall.ENOSPC, Apply: true}
+		}
+		return faultfs.Fault{}
+	}
+	v := newVolume(t, nil)
+	open(t, v)
+	before, err := v.List(substrate.SessionsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.FS.(*faultfs.FS).Hook = full
+	if _, err := v.OpenSession(substrate.Identity{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("session on a full volume: %v", err)
+	}
+	after, err := v.List(substrate.SessionsDir)
+	if err != nil || len(after) != len(before) {
+		t.Fatalf("sessions/ went from %v to %v, %v", before, after, err)
+	}
+}

@@ -71,6 +71,7 @@ func (v *Volume) OpenSession(id Identity) (*Session, error) {
 	dir := SessionPath(s.id)
 	tmp := v.TempName(SessionsDir, s.id)
 	if err := v.buildDir(tmp, map[string][]byte{"0": token}); err != nil {
+		_ = v.RemoveTree(tmp) // never renamed, so nobody else can know it
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	if err := v.Rename(tmp, dir); err != nil {

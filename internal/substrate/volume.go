@@ -106,6 +106,7 @@ func (v *Volume) makeID(wantID string) (string, error) {
 	}
 	tmp := v.TempName(".", "volume")
 	if err := v.buildDir(tmp, map[string][]byte{path.Base(volumeFile): data}); err != nil {
+		_ = v.RemoveTree(tmp)
 		return "", fmt.Errorf("make %s: %w", volumeFile, err)
 	}
 	if err := v.Rename(tmp, volumeDir); err != nil {
