@@ -43,7 +43,7 @@ func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verifica
 	if err != nil {
 		return nil, err
 	}
-	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Epochs: len(epochs)}, sums: map[substrate.Position]uint32{}}
+	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Epochs: len(epochs)}, sums: map[substrate.Position]uint32{}, plugs: map[substrate.Position]bool{}}
 	for _, e := range epochs {
 		r.epoch(e)
 	}
@@ -54,6 +54,9 @@ func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verifica
 			f.Detail += ": pruned history"
 		}
 		r.out.Findings = append(r.out.Findings, f)
+	}
+	if n := len(epochs); n > 0 {
+		r.emptied(epochs[n-1])
 	}
 	if r.out.Newest.IsZero() {
 		r.fault(stream, "no entry in any epoch: the stream cannot be continued; restore it with kaas-meta restore")
@@ -71,6 +74,8 @@ type verifier[S any] struct {
 	sums map[substrate.Position]uint32
 	base substrate.Position   // the newest
 	gaps []substrate.Position // entries whose predecessor in the epoch is missing
+	// plugs are the empty files, each a plug or an entry that has lost its bytes.
+	plugs map[substrate.Position]bool
 }
 
 func (r *verifier[S]) fault(file, format string, a ...any) {
@@ -110,6 +115,7 @@ func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur
 	switch {
 	case plug:
 		r.out.Plugs++
+		r.plugs[p] = true
 		return cur
 	case err != nil:
 		r.fault(name, "%v", cause(err))
@@ -120,6 +126,9 @@ func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur
 	r.sums[p] = e.Sum
 	if e.Session != claim.Session {
 		r.fault(name, "written by session %s, but the epoch belongs to %s", e.Session, claim.Session)
+	}
+	if r.plugs[e.Prev] {
+		r.fault(substrate.EntryPath(stream, e.Prev), "is empty, but %s continues from it", e.Pos)
 	}
 	if sum, have := r.sums[e.Prev]; have && sum != e.PrevSum {
 		r.fault(name, "continues from %s with checksum %08x, but that entry has %08x", e.Prev, e.PrevSum, sum)
@@ -144,6 +153,20 @@ func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur
 		return r.checkBase(name, e, cur)
 	}
 	return cur
+}
+
+// emptied tells entries that have lost their bytes from plugs: only a claimant of a
+// higher epoch plugs, and HEAD names only what was acknowledged.
+func (r *verifier[S]) emptied(last substrate.Epoch) {
+	for p := range r.plugs {
+		if p.Epoch == last {
+			r.fault(substrate.EntryPath(r.out.Stream, p), "is empty, and no higher epoch was claimed, whose owner could have plugged it")
+		}
+	}
+	newest := r.out.Newest
+	if h, ok := r.v.ReadHead(r.out.Stream, newest.Epoch); ok && newest.Less(h) && (last > newest.Epoch || !r.plugs[h]) {
+		r.fault(substrate.EntryPath(r.out.Stream, h), "is empty or missing, but HEAD names it as acknowledged")
+	}
 }
 
 // checkBase decodes a base's state and compares it with the fold of what is before it.

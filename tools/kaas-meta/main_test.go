@@ -174,6 +174,27 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyFindsEmptiedEntries: a file of no bytes is a plug only where somebody
+// can have plugged.
+func TestVerifyFindsEmptiedEntries(t *testing.T) {
+	dir := newVolume(t)
+	entries, err := filepath.Glob(filepath.Join(dir, "meta/*/cluster/*/*.snap"))
+	check(t, err)
+	for _, f := range entries {
+		old, err := os.ReadFile(f)
+		check(t, err)
+		if len(old) == 0 {
+			continue
+		}
+		check(t, os.WriteFile(f, nil, 0o644))
+		rel, _ := filepath.Rel(dir, f)
+		if out, err := run("--dir", dir, "verify"); !errors.Is(err, errFaults) || !strings.Contains(out, rel) {
+			t.Errorf("%s emptied: %v\n%s", rel, err, out)
+		}
+		check(t, os.WriteFile(f, old, 0o644))
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	dir := newVolume(t)
 	for _, c := range []struct {
