@@ -9,6 +9,9 @@ import (
 // budget bounds the bytes of requests in memory. A request takes bytes as they
 // arrive, not as they are claimed, so a peer that sends nothing holds nothing.
 //
+// Half-read requests hold at most half of it: the rest is for those that have arrived
+// whole, so that peers who stop in the middle hold up nobody who does not.
+//
 // The oldest request that is still being read does not wait for other half-read
 // ones: whatever they hold it comes to its end, so they cannot wait for one another
 // for ever, and a request larger than the whole budget is admitted alone.
@@ -46,10 +49,11 @@ func (b *budget) begin() *claim {
 	return c
 }
 
-// take waits until n more bytes may be held, or ctx ends.
-func (c *claim) take(ctx context.Context, n int64) error {
+// take waits until n more bytes may be held, or ctx ends. whole tells that the
+// request needs nothing more from its peer.
+func (c *claim) take(ctx context.Context, n int64, whole bool) error {
 	for {
-		changed, ok := c.tryTake(n)
+		changed, ok := c.tryTake(n, whole)
 		if ok {
 			return nil
 		}
@@ -61,14 +65,15 @@ func (c *claim) take(ctx context.Context, n int64) error {
 	}
 }
 
-func (c *claim) tryTake(n int64) (<-chan struct{}, bool) {
+func (c *claim) tryTake(n int64, whole bool) (<-chan struct{}, bool) {
 	b := c.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// The oldest overdraws when all is held by half-read requests, so that what is
 	// used is never more than the limit and one request.
-	oldest := b.mu.reading.Front() == c.elem && b.mu.whole == 0
-	if b.mu.used+n <= b.limit || oldest {
+	oldest := b.mu.reading.Front() == c.elem
+	room := b.mu.used+n <= b.limit && (whole || oldest || b.mu.used-b.mu.whole+n <= b.limit/2)
+	if room || oldest && b.mu.whole == 0 {
 		b.mu.used += n
 		c.n += n
 		return nil, true

@@ -12,18 +12,18 @@ func TestBudgetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
 		whole := b.begin()
-		if err := whole.take(t.Context(), 80); err != nil {
+		if err := whole.take(t.Context(), 80, false); err != nil {
 			t.Fatal(err)
 		}
 		whole.complete()
 		second := b.begin()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := second.take(ctx, 30); !errors.Is(err, context.DeadlineExceeded) {
+		if err := second.take(ctx, 30, false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("took more than there is: %v", err)
 		}
 		done := make(chan error, 1)
-		go func() { done <- second.take(t.Context(), 30) }()
+		go func() { done <- second.take(t.Context(), 30, false) }()
 		synctest.Wait()
 		whole.release()
 		if err := <-done; err != nil {
@@ -46,14 +46,14 @@ func TestBudgetHalfReadRequestsDoNotDeadlock(t *testing.T) {
 		claims := make([]*claim, 10)
 		for i := range claims {
 			claims[i] = b.begin()
-			if err := claims[i].take(t.Context(), 10); err != nil {
+			if err := claims[i].take(t.Context(), 5, false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, c := range claims {
 			go func() {
 				for range 6 {
-					if err := c.take(t.Context(), 10); err != nil {
+					if err := c.take(t.Context(), 10, false); err != nil {
 						t.Error(err)
 					}
 				}
@@ -75,17 +75,40 @@ func TestBudgetHalfReadRequestsDoNotDeadlock(t *testing.T) {
 	})
 }
 
+// Peers that stop in the middle hold at most half: what has arrived whole goes on.
+func TestBudgetHalfReadRequestsLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		stop, cancel := context.WithCancel(t.Context())
+		for range 20 {
+			c := b.begin()
+			go func() { _ = c.take(stop, 10, false) }()
+			synctest.Wait()
+		}
+		for range 100 {
+			c := b.begin()
+			if err := c.take(t.Context(), 50, true); err != nil {
+				t.Fatal(err)
+			}
+			c.complete()
+			c.release()
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 func TestBudgetLargeRequestIsAdmittedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(10)
 		big := b.begin()
-		if err := big.take(t.Context(), 1000); err != nil {
+		if err := big.take(t.Context(), 1000, false); err != nil {
 			t.Fatal(err)
 		}
 		big.complete()
 		small := b.begin()
 		got := make(chan error, 1)
-		go func() { got <- small.take(t.Context(), 1) }()
+		go func() { got <- small.take(t.Context(), 1, false) }()
 		synctest.Wait()
 		select {
 		case <-got:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -14,10 +15,8 @@ import (
 const (
 	// headBytes is what every request starts with: key, version, correlation ID.
 	headBytes = 8
-	// firstPiece is what a request is given before any of it has come; later pieces
-	// are growth times what did come.
-	firstPiece = 16 << 10
-	growth     = 8
+	// growth is how many times what has come a request of records is given for the rest.
+	growth = 8
 	// controlMax bounds a request that carries no records.
 	controlMax = 4 << 20
 	// controlWeight is what decoding a byte of such a request may cost in memory, at
@@ -57,18 +56,26 @@ func readHead(r io.Reader, max int64) (head, error) {
 	return h, nil
 }
 
-// readRest reads n bytes in pieces that grow with what has arrived, taking weight
-// bytes of memory for each. progress is called before each MiB.
+// readRest reads n bytes, taking weight bytes of memory for each. What fits the
+// reader's buffer is awaited there, and holds nothing before it is whole. Of more,
+// what has arrived is paid for first, and then pieces that grow with it; where bytes
+// weigh more than themselves they do not grow. progress is called before each MiB.
 func readRest(ctx context.Context, r *bufio.Reader, n int, c *claim, weight int64, progress func()) ([]byte, error) {
-	var buf []byte
-	for len(buf) < n || buf == nil {
-		to := min(n, max(firstPiece, len(buf)*growth))
-		if err := c.take(ctx, int64(to-len(buf))*weight); err != nil {
+	buf := []byte{}
+	for len(buf) < n {
+		arrived := min(n-len(buf), r.Size())
+		if _, err := r.Peek(arrived); err != nil {
 			return nil, err
 		}
-		next := make([]byte, to)
-		have := copy(next, buf)
-		for have < to {
+		to := len(buf) + arrived
+		if weight == 1 {
+			to = min(n, max(to, len(buf)*growth))
+		}
+		if err := c.take(ctx, int64(to-len(buf))*weight, arrived == n); err != nil {
+			return nil, err
+		}
+		next := slices.Grow(buf, to-len(buf))[:to]
+		for have := len(buf); have < to; {
 			progress()
 			m, err := io.ReadFull(r, next[have:min(have+writePiece, to)])
 			if err != nil {
