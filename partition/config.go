@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Config of a partition. A zero field has the default that its comment names.
+// Config of a partition, never changed once it is in use: [Partition.Reconfigure]
+// puts another in its place. A zero field has the default that its comment names.
 type Config struct {
 	SegmentBytes       int64         // segment.bytes; 1 GiB, at most 2 GiB - 1
 	SegmentAge         time.Duration // segment.ms; 7 days
@@ -28,6 +29,8 @@ type Config struct {
 	// ProducerExpiry is producer.id.expiration.ms: a producer that appends nothing for so
 	// long is forgotten; 1 day.
 	ProducerExpiry time.Duration
+	// TimestampBeforeMax is message.timestamp.before.max.ms. Zero or negative is no bound.
+	TimestampBeforeMax time.Duration
 	// HistoryEntries and HistoryAge bound the manifest's history; 100 and 7 days.
 	HistoryEntries int
 	HistoryAge     time.Duration

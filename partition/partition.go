@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -26,7 +27,7 @@ type Partition struct {
 	dir   string
 	name  string // topic-partition, for people
 	epoch substrate.Epoch
-	cfg   Config
+	conf  atomic.Pointer[Config] // see cfg and Reconfigure
 
 	ctx    context.Context // ends with the partition
 	cancel context.CancelFunc

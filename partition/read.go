@@ -106,7 +106,7 @@ func (p *Partition) readSegment(ctx context.Context, v view, i int, offset int64
 		return nil, false, err
 	}
 	pos := x.floor(offset - s.id.Base)
-	want := min(limit-pos, int64(max(maxBytes, batchHeader)+p.cfg.IndexIntervalBytes))
+	want := min(limit-pos, int64(max(maxBytes, batchHeader)+p.cfg().IndexIntervalBytes))
 	if want <= 0 {
 		return nil, true, nil
 	}

@@ -190,7 +190,7 @@ func (p *Partition) indexed(ctx context.Context, s *segment) (index, error) {
 	if !ok {
 		x = newIndex()
 		err := p.scanHeaders(ctx, s, 0, size, func(_ int64, b batch) bool {
-			x.add(b, s.id.Base, p.cfg.IndexIntervalBytes)
+			x.add(b, s.id.Base, p.cfg().IndexIntervalBytes)
 			return true
 		})
 		if err != nil {
