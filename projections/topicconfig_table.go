@@ -1,6 +1,10 @@
 package projections
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 const maxLong = "9223372036854775807"
 
@@ -67,7 +71,7 @@ var topicConfigs = []TopicConfig{
 	{"remote.storage.enable", "false", kmsg.ConfigTypeBoolean, "", false,
 		"Must be false: there is no tiered storage.", unsupported("there is no tiered storage")},
 	{"retention.bytes", "-1", kmsg.ConfigTypeLong, "log.retention.bytes", true,
-		"Size above which a partition's oldest segments are deleted; -1 for no limit.", long(-1)},
+		"Size above which a partition's oldest segments are deleted; negative for no limit.", long(math.MinInt64)},
 	{"retention.ms", "604800000", kmsg.ConfigTypeLong, "log.retention.ms", true,
 		"Age above which segments are deleted, in milliseconds; -1 for no limit.", long(-1)},
 	{"segment.bytes", "1073741824", kmsg.ConfigTypeInt, "log.segment.bytes", true,

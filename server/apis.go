@@ -60,9 +60,13 @@ func init() { // not a literal: 18 reads the table it stands in
 		apiVersionsAPI,
 		createTopicsAPI,
 		deleteTopicsAPI,
+		createPartitionsAPI,
 		initProducerIDAPI,
 		offsetForLeaderEpochAPI,
 		describeConfigsAPI,
+		alterConfigsAPI,
+		incrementalAlterConfigsAPI,
+		listConfigResourcesAPI,
 		describeClusterAPI,
 	}
 }

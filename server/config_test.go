@@ -135,6 +135,8 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"message.max.bytes":                  {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
 		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
 		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
+
+		"log.message.timestamp.before.max.ms": {"18", func(c *Config) bool { return c.partitionConfig(topic).TimestampBeforeMax == 18*time.Millisecond }},
 	}
 	for _, k := range configKeys {
 		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {

@@ -141,7 +141,7 @@ func (n *Node) options() coordinator.Options {
 	}
 	return coordinator.Options{
 		NodeID: n.cfg.NodeID, Host: host, Rack: n.cfg.Rack, Listeners: n.advertised(host),
-		PartitionConfig: n.cfg.partitionConfig,
+		PartitionConfig: n.cfg.livePartitionConfig,
 		HistoryAge:      n.cfg.HistoryRetention,
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,

@@ -212,6 +212,9 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 		r.EndpointType = 1
 	case *kmsg.InitProducerIDRequest:
 	default:
+		if check := s.fillAdmin(req, fresh, c); check != nil {
+			return check
+		}
 		t.Fatalf("the sweep does not know %s", kmsg.NameForKey(req.Key()))
 	}
 	return func(kmsg.Response) error { return nil }
