@@ -92,7 +92,13 @@ func (b *Broker) alter(ctx context.Context, what string, validateOnly bool, deci
 		}
 		return projections.NewEvents(e)
 	}
-	return b.await(ctx, "alter "+what, func() error { return b.publish(b.run, "configuration of "+what+" altered", publish) })
+	return b.await(ctx, "alter "+what, func() error {
+		err := b.publish(b.run, "configuration of "+what+" altered", publish)
+		if err == nil {
+			b.log.Info("configuration altered", "of", what)
+		}
+		return err
+	})
 }
 
 // await runs work that belongs to the broker and waits for it, or for ctx.

@@ -29,6 +29,8 @@
 //     a takeover adds what it adopts. A repeated batch is answered when the first copy is
 //     committed.
 //   - Nothing is locked during I/O.
+//   - A configuration is replaced whole by [Partition.Reconfigure]; a decision is made by
+//     one of them, never by parts of two.
 //
 // # Call order
 //

@@ -13,12 +13,12 @@ import (
 // (KIP-467). It wraps its cause.
 type RecordsError struct {
 	Cause   *kerr.Error
-	Records []RecordError // the first ones, never none
-	More    bool          // there are others
+	Records []RefusedRecord // the first ones, never none
+	More    bool            // there are others
 }
 
-// RecordError says what is wrong with one record.
-type RecordError struct {
+// RefusedRecord says what is wrong with one record.
+type RefusedRecord struct {
 	Index   int32 // in the batch, from 0
 	Message string
 }
@@ -90,7 +90,7 @@ func checkTimes(t timeBounds, b batch) error {
 			out.More = true
 			return false
 		default:
-			out.Records = append(out.Records, RecordError{index, fmt.Sprintf("timestamp %d is not from %d to %d", ts, t.least, t.most)})
+			out.Records = append(out.Records, RefusedRecord{index, fmt.Sprintf("timestamp %d is not from %d to %d", ts, t.least, t.most)})
 		}
 		index++
 		return true

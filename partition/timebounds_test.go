@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -43,14 +44,33 @@ func framedSnappy(records []byte, size int) []byte {
 	return out
 }
 
+// wideZstd compresses with a window of 32 MiB, as the highest levels do.
+func wideZstd(t testing.TB, records []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w, err := zstd.NewWriter(&buf, zstd.WithWindowSize(32<<20), zstd.WithEncoderConcurrency(1))
+	ok(t, err)
+	_, err = w.Write(records[:1])
+	ok(t, errors.Join(err, w.Flush()))
+	_, err = w.Write(records[1:])
+	ok(t, errors.Join(err, w.Close()))
+	var h zstd.Header
+	ok(t, h.Decode(buf.Bytes()))
+	if h.WindowSize <= zstdWindow {
+		t.Fatalf("the window is only %d", h.WindowSize)
+	}
+	return buf.Bytes()
+}
+
 func everyCodec(t testing.TB, b batch) map[string]batch {
 	return map[string]batch{
 		"none":          b,
-		"gzip":          compressed(t, b, kgo.GzipCompression(), codecGzip),
-		"snappy":        compressed(t, b, kgo.SnappyCompression(), codecSnappy),
-		"framed snappy": withRecords(b, framedSnappy(b[batchHeader:], 7), codecSnappy),
-		"lz4":           compressed(t, b, kgo.Lz4Compression(), codecLZ4),
-		"zstd":          compressed(t, b, kgo.ZstdCompression(), codecZstd),
+		"gzip":          compressed(t, b, kgo.GzipCompression(), gzipCodec),
+		"snappy":        compressed(t, b, kgo.SnappyCompression(), snappyCodec),
+		"framed snappy": withRecords(b, framedSnappy(b[batchHeader:], 7), snappyCodec),
+		"lz4":           compressed(t, b, kgo.Lz4Compression(), lz4Codec),
+		"zstd":          compressed(t, b, kgo.ZstdCompression(), zstdCodec),
+		"wide zstd":     withRecords(b, wideZstd(t, b[batchHeader:]), zstdCodec),
 	}
 }
 

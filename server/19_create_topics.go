@@ -104,6 +104,9 @@ func (s *Server) topicSpec(in *kmsg.CreateTopicsRequestTopic) (coordinator.Topic
 		return spec, err
 	}
 	spec.Configs, err = topicConfigsOf(in.Configs)
+	if err == nil {
+		err = s.cfg.checkTopicConfigs(s.backend.View(), spec.Configs)
+	}
 	return spec, err
 }
 
@@ -177,5 +180,5 @@ func topicConfigsOf(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string
 		}
 		out[c.Name] = strings.TrimSpace(*c.Value)
 	}
-	return out, projections.ValidateTopicConfigs(out)
+	return out, nil
 }

@@ -74,12 +74,19 @@ func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) 
 		if a.name != "" && a.name != s.cfg.id() {
 			return fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, a.name)
 		}
-		return s.backend.AlterBrokerConfigs(ctx, a.name, s.edit(a, func(_ *projections.Cluster, next map[string]string) error {
-			return s.cfg.checkBrokerConfigs(next)
-		}), validateOnly)
+		return s.alterBroker(ctx, a, validateOnly)
 	default:
 		return fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, a.kind)
 	}
+}
+
+func (s *Server) alterBroker(ctx context.Context, a alteration, validateOnly bool) error {
+	edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error { return s.cfg.checkBrokerConfigs(next) })
+	err := s.backend.AlterBrokerConfigs(ctx, a.name, edit, validateOnly)
+	if err == nil && !validateOnly && s.cfg.in(s.backend.View()).FlushMessages > 1 {
+		s.log.Warn(notSynced)
+	}
+	return err
 }
 
 func (s *Server) alterTopic(ctx context.Context, a alteration, validateOnly bool) error {

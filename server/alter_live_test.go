@@ -337,3 +337,43 @@ func TestAdminClientRoundTrip(t *testing.T) {
 		t.Error("a refused change changed something")
 	}
 }
+
+// The broker's own keys that can be changed act live, too: TestReconfigureFlush in
+// partition sees the syncs.
+func TestLiveBrokerKeys(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	id := c.create("t", 1)
+	flush := func() int64 {
+		view := n.broker.View()
+		return n.cfg.livePartitionConfig(view, view.TopicByID(id)).FlushMessages
+	}
+	for _, step := range []struct {
+		op   string
+		want int64
+	}{{"SET log.flush.interval.messages=1000", 1000}, {"DELETE log.flush.interval.messages", 1}} {
+		if code := c.alter(ofBroker, "0", false, step.op); code != 0 || flush() != step.want {
+			t.Errorf("%s: error %d, %d", step.op, code, flush())
+		}
+	}
+	if code := c.alter(ofBroker, "", false, "SET producer.id.expiration.ms=5000"); code != 0 {
+		t.Error(code)
+	}
+	view := n.broker.View()
+	if got := n.cfg.livePartitionConfig(view, view.TopicByID(id)).ProducerExpiry; got != 5*time.Second {
+		t.Errorf("producer.id.expiration.ms: %v", got)
+	}
+	if code := c.alter(ofBroker, "", false, "SET max.connections=1"); code != 0 {
+		t.Fatal(code)
+	}
+	dial(t, n.Addr()).closed()
+	if code := c.alter(ofBroker, "", false, "SET max.connections=2"); code != 0 {
+		t.Fatal(code)
+	}
+	dial(t, n.Addr()).create("u", 1)
+	for key := range liveKeys {
+		if keyNamed(key) == nil {
+			t.Errorf("%s is no key", key)
+		}
+	}
+}

@@ -20,6 +20,8 @@ import (
 // whatever acts on it takes it from a configuration that came from [Config.in].
 var liveKeys = map[string]bool{
 	"log.flush.interval.messages": true,
+	"max.connections":             true,
+	"producer.id.expiration.ms":   true,
 }
 
 func (k *configKey) live() bool { return k.topic != "" || liveKeys[k.name] }

@@ -91,10 +91,13 @@ func probeNew(fs substrate.FS) error {
 	return v.Remove(tmp)
 }
 
+// notSynced is told wherever the setting is seen: at start, and when it changes.
+const notSynced = "log.flush.interval.messages is above 1: acknowledged records are not synced and can be lost"
+
 func (n *Node) announce(clusterID string) {
 	n.log.Info("serving", "node", n.cfg.NodeID, "cluster", clusterID, "listener", n.Addr(), "http", n.HTTPAddr(), "dir", n.cfg.LogDir)
-	if n.cfg.FlushMessages > 1 {
-		n.log.Warn("log.flush.interval.messages is above 1: acknowledged records are not synced and can be lost")
+	if n.cfg.in(n.broker.View()).FlushMessages > 1 {
+		n.log.Warn(notSynced)
 	}
 	if keys := n.cfg.notActed(); len(keys) > 0 {
 		n.log.Warn("set, and shown to clients as topics' defaults, but nothing acts on it yet", "keys", keys)

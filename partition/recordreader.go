@@ -16,10 +16,10 @@ import (
 
 // Codecs, as bits of a batch's attributes.
 const (
-	codecGzip   = 1
-	codecSnappy = 2
-	codecLZ4    = 3
-	codecZstd   = 4
+	gzipCodec   = 1
+	snappyCodec = 2
+	lz4Codec    = 3
+	zstdCodec   = 4
 )
 
 // maxSnappyBlock bounds what one snappy block may grow to: it is decompressed whole.
@@ -36,18 +36,14 @@ func (b batch) records() (*recordReader, error) {
 	var err error
 	switch codec := b.attrs() & attrCodec; codec {
 	case 0:
-	case codecGzip:
+	case gzipCodec:
 		src, err = gzip.NewReader(src)
-	case codecSnappy:
+	case snappyCodec:
 		src, err = newSnappyReader(b[batchHeader:])
-	case codecLZ4:
+	case lz4Codec:
 		src = lz4.NewReader(src)
-	case codecZstd:
-		var d *zstd.Decoder
-		d, err = zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
-		if err == nil {
-			src, done = d, d.Close
-		}
+	case zstdCodec:
+		src, done, err = newZstdReader(b[batchHeader:])
 	default:
 		err = fmt.Errorf("codec %d is unknown", codec)
 	}
@@ -55,6 +51,36 @@ func (b batch) records() (*recordReader, error) {
 		return nil, err
 	}
 	return &recordReader{bufio.NewReaderSize(src, 4<<10), done}, nil
+}
+
+// A zstd window up to zstdWindow is kept while reading; it is that of Kafka's levels up
+// to 19. Above it the whole is decompressed, up to zstdWhole, so that what a frame only
+// claims takes no memory.
+const (
+	zstdWindow = 8 << 20
+	zstdWhole  = 64 << 20
+)
+
+func newZstdReader(src []byte) (r io.Reader, done func(), err error) {
+	var h zstd.Header
+	if err := h.Decode(src); err != nil {
+		return nil, nil, err
+	}
+	one := zstd.WithDecoderConcurrency(1) // no goroutines
+	if h.WindowSize <= zstdWindow {
+		d, err := zstd.NewReader(bytes.NewReader(src), one, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow))
+		if err != nil {
+			return nil, nil, err
+		}
+		return d, d.Close, nil
+	}
+	d, err := zstd.NewReader(nil, one, zstd.WithDecoderMaxMemory(zstdWhole))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	raw, err := d.DecodeAll(src, nil)
+	return bytes.NewReader(raw), func() {}, err
 }
 
 // varint reads a number and tells how many bytes it took.
