@@ -220,7 +220,11 @@ func TestAlteredConfigsSurvive(t *testing.T) {
 		if got := c.set(ofBroker, ""); !maps.Equal(got, pairs("log.roll.ms=12345")) {
 			t.Errorf("after %v: brokers have %v", sig, got)
 		}
-		if code, _ := c.produce("t", newBatch(nil, noise(6000))); code != 10 {
+		code := int16(6) // until the partition is open
+		for end := time.Now().Add(10 * time.Second); code == 6 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			code, _ = c.produce("t", newBatch(nil, noise(6000)))
+		}
+		if code != 10 {
 			t.Errorf("after %v: error %d", sig, code)
 		}
 		if got := c.ask(metadataReq(12, false, "t")).(*kmsg.MetadataResponse).Topics[0]; len(got.Partitions) != 3 {
