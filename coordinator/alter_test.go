@@ -198,9 +198,12 @@ func TestGrowthThatFails(t *testing.T) {
 	topic := create(t, b, "a", 1)
 	place := filepath.Join("topics", topic.ID.String())
 	for name, match := range map[string]func(op, name string) bool{
-		"building":   func(op, name string) bool { return op == "rename" && name == filepath.Join(place, "2") },
+		"building":   func(op, name string) bool { return op == "mkdir" && strings.HasPrefix(name, place+"/~new~") },
 		"publishing": func(op, name string) bool { return op == "write" && strings.HasPrefix(name, "meta/") },
 	} {
+		if err := os.RemoveAll(filepath.Join(dir, place, "2")); err != nil { // so that it is built in each turn
+			t.Fatal(err)
+		}
 		f.set(func(op, name string) error {
 			if match(op, name) {
 				return syscall.ENOSPC
