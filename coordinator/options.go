@@ -28,9 +28,11 @@ type Options struct {
 	CheckInterval time.Duration
 	// OpenParallel bounds how many partitions are opened or closed at once; 16.
 	OpenParallel int
-	NewTopicID   func() projections.TopicID // projections.NewTopicID
-	Now          func() time.Time           // time.Now
-	Log          *slog.Logger               // slog.Default
+	// Cleaner has retention and compaction run; nil leaves both out.
+	Cleaner    *partition.CleanerOptions
+	NewTopicID func() projections.TopicID // projections.NewTopicID
+	Now        func() time.Time           // time.Now
+	Log        *slog.Logger               // slog.Default
 
 	open opener // partition.Open; tests put faults in between
 }

@@ -60,6 +60,10 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	if err := p.validate(cfg, b); err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
 	}
+	b, err := p.inspect(b)
+	if err != nil {
+		return nil, fmt.Errorf("append to %s: %w", p.name, err)
+	}
 	a := &Appended{p: p, LogAppendTime: -1}
 	if cfg.LogAppendTime {
 		a.LogAppendTime = cfg.Now().UnixMilli()
@@ -110,6 +114,7 @@ func (p *Partition) enqueue(a *Appended, b batch) error {
 func (p *Partition) runWriter() {
 	for {
 		p.mu.Lock()
+		p.freezeLocked()
 		queue, group := p.mu.queue, p.mu.group
 		if len(queue) == 0 || p.mu.err != nil {
 			p.mu.writing = false
@@ -240,8 +245,7 @@ func (p *Partition) roll(base int64) error {
 // ours). A name whose creation has no definite answer is left behind for the next.
 func (p *Partition) makeSegment(base int64) (*segment, error) {
 	for try := 0; ; try++ {
-		s := &segment{id: SegmentID{base, p.epoch, p.gen}, made: p.cfg().Now(), end: base, index: newIndex()}
-		p.gen++
+		s := &segment{id: SegmentID{base, p.epoch, p.gen.Add(1) - 1}, made: p.cfg().Now(), end: base, index: newIndex()}
 		f, err := p.v.CreateExclusive(p.file(s.id))
 		if err != nil {
 			if try == 4 || !errors.Is(err, syscall.EEXIST) && substrate.IsFull(err) || p.ctx.Err() != nil {

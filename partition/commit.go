@@ -139,7 +139,7 @@ func (p *Partition) facts(w *window) (fs []fact) {
 			fs = append(fs, &SegmentAdded{s.id})
 		}
 		if s.ends {
-			fs = append(fs, &SegmentEnded{End: s.end, Size: s.size})
+			fs = append(fs, &SegmentEnded{End: s.end, Size: s.size, MaxTime: s.index.maxTime, Ended: p.cfg().Now().UnixMilli()})
 		} else if s.synced == s.size && s.size > 0 && (w.recover || !s.admitted) {
 			fs = append(fs, &RecoveryPointAdvanced{Offset: s.end, Pos: s.size})
 		}
@@ -184,6 +184,9 @@ func (p *Partition) settle(w *window) []*handle {
 	for _, s := range w.segs {
 		isNew := !s.admitted
 		s.segment.admitted, s.segment.ended = true, s.ends
+		if s.ends {
+			s.segment.endedAt = p.cfg().Now().UnixMilli()
+		}
 		switch {
 		case s.ends:
 			p.mu.recovered, p.recPos = s.end, 0

@@ -35,6 +35,9 @@ type Config struct {
 	HistoryEntries int
 	HistoryAge     time.Duration
 
+	Compression Compression // the zero value keeps batches as they were sent
+	Cleanup     Cleanup     // what removes records; the zero value keeps them
+
 	Now  func() time.Time // time.Now
 	Node int32            // this broker, for people
 	Log  *slog.Logger     // slog.Default
@@ -54,6 +57,9 @@ type breaks struct {
 	noProducerSnapshot bool // a takeover forgets the manifest's producers
 	noProducerScan     bool // a takeover leaves the tail's producers out
 	snapshotAhead      bool // the manifest tells of batches beyond its recovery point
+	unlinkEarly        bool // unlink before the manifest without the file is committed
+	noCompactSync      bool // swap in what compaction wrote without fdatasync
+	staleMarks         bool // leave the high watermark in a segment that compaction replaced
 }
 
 func orElse[T comparable](p *T, def T) {

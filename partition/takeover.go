@@ -47,7 +47,8 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 	for _, s := range m.Segments {
 		if !s.open() {
-			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true})
+			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true,
+				maxTime: s.MaxTime, timed: s.MaxTime != 0, endedAt: s.Ended})
 		}
 	}
 	p.restoreProducers(m)
@@ -84,8 +85,8 @@ func (p *Partition) begin(end mark, m *Manifest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.next, p.mu.written, p.mu.hw, p.mu.recovered = end.offset, end, end, end.offset
-	p.mu.logStart, p.mu.epochs = m.LogStart, m.Epochs
 	p.armExpiry()
+	p.mu.logStart, p.mu.cleaned, p.mu.epochs = m.LogStart, m.Cleaned, m.Epochs
 	if end.seg == nil || end.seg.ended {
 		return // the first append makes a segment
 	}
@@ -121,7 +122,7 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 	if from.Pos > 0 {
 		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true})
 	}
-	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos}}
+	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos, Ended: p.cfg().Now().UnixMilli()}}
 	own, err := p.copyTail(t)
 	if own != nil {
 		p.mu.segs = append(p.mu.segs, own) // also after an error: its file is to be closed

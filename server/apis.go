@@ -61,6 +61,7 @@ func init() { // not a literal: 18 reads the table it stands in
 		createTopicsAPI,
 		deleteTopicsAPI,
 		createPartitionsAPI,
+		deleteRecordsAPI,
 		initProducerIDAPI,
 		offsetForLeaderEpochAPI,
 		describeConfigsAPI,

@@ -57,6 +57,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.metrics.watchCleaner(n.broker.CleanerStats)
 	n.ready.Store(n.broker)
 	n.server = Start(n.cfg, v.ID, n.broker, n.lns, n.metrics, n.log)
 	n.announce(v.ID)
@@ -148,6 +149,7 @@ func (n *Node) options() coordinator.Options {
 		HistoryAge:      n.cfg.HistoryRetention,
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,
+		Cleaner:         &n.cfg.Cleaner,
 		Log:             n.log,
 	}
 }

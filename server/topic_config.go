@@ -17,6 +17,9 @@ import (
 var acted = map[string]bool{
 	"segment.bytes": true, "segment.ms": true, "index.interval.bytes": true, "max.message.bytes": true,
 	"message.timestamp.type": true, "message.timestamp.after.max.ms": true, "message.timestamp.before.max.ms": true,
+	"cleanup.policy": true, "retention.ms": true, "retention.bytes": true, "file.delete.delay.ms": true,
+	"min.cleanable.dirty.ratio": true, "min.compaction.lag.ms": true, "max.compaction.lag.ms": true, "delete.retention.ms": true,
+	"compression.type": true, "compression.gzip.level": true, "compression.lz4.level": true, "compression.zstd.level": true,
 }
 
 // partitionConfig is the configuration of a topic's partitions: what is set for the
@@ -42,6 +45,8 @@ func (c *Config) partitionConfig(t *projections.Topic) partition.Config {
 		LogAppendTime:      value("message.timestamp.type") == "LogAppendTime",
 		TimestampAfterMax:  boundMs(number("message.timestamp.after.max.ms")),
 		TimestampBeforeMax: boundMs(number("message.timestamp.before.max.ms")),
+		Cleanup:            cleanup(value, number),
+		Compression:        compression(value, number),
 	}
 	return pc
 }
