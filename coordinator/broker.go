@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
 
@@ -27,6 +28,8 @@ type Broker struct {
 	view  atomic.Pointer[projections.Cluster]
 	slots atomic.Pointer[slotTable]
 	data  atomic.Pointer[tenure] // nil while one session replaces another
+
+	cleaner *partition.Cleaner // nil where nothing is cleaned
 
 	transit  chan struct{} // a place for each partition being opened or closed
 	removals chan struct{} // a place for each topic being removed
@@ -52,6 +55,7 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
 		done: make(chan struct{}), stopped: make(chan struct{}),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
+	b.cleaner = b.newCleaner()
 	b.run, b.leave = context.WithCancel(context.Background())
 	b.hard, b.giveUp = context.WithCancel(context.Background())
 	b.view.Store(projections.NewCluster())

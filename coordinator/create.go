@@ -58,7 +58,7 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec, validateOnly b
 			}
 			continue // it failed for another; for us it may not
 		}
-		if err := b.awaitOpen(ctx, c.topic.ID); err != nil {
+		if err := b.awaitOpen(ctx, c.topic.ID, 0); err != nil {
 			return nil, clientError(fmt.Errorf("topic %s is made, but not open: %w", spec.Name, err))
 		}
 		if now := b.View().TopicByID(c.topic.ID); mine && now != nil {

@@ -136,15 +136,15 @@ func (b *Broker) sweepLeftovers() {
 			return
 		}
 		if strings.HasPrefix(e.Name, substrate.DeletedPrefix) || b.orphaned(e.Name) {
-			if err := b.removeLeftover(e); err != nil {
+			if err := b.removeLeftover(topicsDir, e); err != nil {
 				b.log.Warn("leftover cannot be removed; the next start tries again", "name", e.Name, "err", err)
 			}
 		}
 	}
 }
 
-func (b *Broker) removeLeftover(e substrate.DirEntry) error {
-	name := path.Join(topicsDir, e.Name)
+func (b *Broker) removeLeftover(dir string, e substrate.DirEntry) error {
+	name := path.Join(dir, e.Name)
 	if e.Dir {
 		return b.v.RemoveTree(name)
 	}

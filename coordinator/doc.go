@@ -18,6 +18,11 @@
 //   - A topic's directory is complete before TopicCreated is published, and is
 //     removed only after TopicDeleted is committed or TopicCreated was refused for
 //     good. A directory that no metadata names is nobody's to remove by guesswork.
+//   - A change of a configuration is made on the state at the point that orders it, and
+//     is answered when the partitions here go by it. A partition that is opened
+//     meanwhile is shown only under the newest.
+//   - A partition's directory is complete before PartitionsAdded is published. What a
+//     refused growth has built is taken by the next.
 //   - A partition is opened only under an epoch that the view gives it. One that
 //     cannot be opened, or that fails, is given a higher one until it serves.
 //   - A producer ID is handed out once: its block is committed first.

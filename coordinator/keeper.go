@@ -58,7 +58,7 @@ func (b *Broker) term(ctx context.Context, s *slot) (served bool, err error) {
 		}
 		return false, err
 	}
-	if !b.admit(t, func() { s.p.Store(p) }) {
+	if !b.admit(t, func() { b.serveLocked(s, p) }) {
 		return false, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(p))
 	}
 	s.markOpened()
@@ -77,6 +77,16 @@ func (b *Broker) term(ctx context.Context, s *slot) (served bool, err error) {
 		return true, err
 	}
 	return true, errors.Join(err, b.abandon(p))
+}
+
+// serveLocked shows a partition, under the configuration that the view has now: it
+// was opened under an earlier one, perhaps, and changes reach only what is shown.
+func (b *Broker) serveLocked(s *slot, p *partition.Partition) {
+	view := b.View()
+	if t := view.TopicByID(s.id); t != nil {
+		p.Reconfigure(b.partitionConfig(view, t))
+	}
+	s.p.Store(p)
 }
 
 func orUnsaid(err error) error {
@@ -100,20 +110,21 @@ func (b *Broker) open(ctx context.Context, s *slot, t *tenure) (*partition.Parti
 		return nil, ctx.Err()
 	}
 	defer func() { <-b.transit }()
-	topic := b.View().TopicByID(s.id)
+	view := b.View()
+	topic := view.TopicByID(s.id)
 	if topic == nil || int(s.index) >= len(topic.Partitions) {
 		return nil, errGone
 	}
 	epoch := topic.Partitions[s.index].Epoch
-	p, err := b.opt.open(ctx, t.s, s.id, topic.Name, s.index, epoch, b.partitionConfig(topic))
+	p, err := b.opt.open(ctx, t.s, s.id, topic.Name, s.index, epoch, b.partitionConfig(view, topic))
 	if err != nil {
 		return nil, fmt.Errorf("open in epoch %d: %w", epoch, err)
 	}
 	return p, nil
 }
 
-func (b *Broker) partitionConfig(t *projections.Topic) partition.Config {
-	cfg := b.opt.PartitionConfig(t)
+func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic) partition.Config {
+	cfg := b.opt.PartitionConfig(view, t)
 	cfg.Node = b.opt.NodeID
 	if cfg.Now == nil {
 		cfg.Now = b.opt.Now
@@ -169,10 +180,10 @@ func (b *Broker) abandon(p *partition.Partition) error {
 	return p.Abandon(ctx)
 }
 
-// awaitOpen waits until each partition of a topic was served once.
-func (b *Broker) awaitOpen(ctx context.Context, id projections.TopicID) error {
+// awaitOpen waits until each partition of a topic from an index on was served once.
+func (b *Broker) awaitOpen(ctx context.Context, id projections.TopicID, from int32) error {
 	for _, s := range (*b.slots.Load())[id] {
-		if s == nil {
+		if s == nil || s.index < from {
 			continue
 		}
 		select {

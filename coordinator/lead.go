@@ -39,7 +39,11 @@ func (b *Broker) claim(ctx context.Context, s *substrate.Session, e substrate.Ep
 // publish has decide's events committed and shown. Where an epoch of the stream
 // ends under it, it is driven on in the next (rule 2): decide runs again, on a
 // state that may hold its events already, and must say nothing then.
+//
+// An error of a later epoch, unless it is decide's, tells nothing of what an earlier
+// one has left in place, and so comes with that one's.
 func (b *Broker) publish(ctx context.Context, reason string, decide metalog.Decide[*projections.Cluster]) error {
+	var earlier error
 	for {
 		l := b.leading()
 		err := attempts(ctx, func() error {
@@ -50,14 +54,19 @@ func (b *Broker) publish(ctx context.Context, reason string, decide metalog.Deci
 			b.show(l.w)
 			return nil
 		}
+		if isClient(err) {
+			return err
+		}
+		err = errors.Join(err, earlier)
 		switch {
-		case isClient(err), errors.Is(err, substrate.ErrFenced):
+		case errors.Is(err, substrate.ErrFenced):
 			return err
 		case b.run.Err() != nil:
 			return fmt.Errorf("%w: %w", b.whyEnded(), err)
 		case l.w.Err() == nil:
 			return err
 		}
+		earlier = err
 		select {
 		case <-l.succeeded:
 		case <-b.run.Done():

@@ -16,9 +16,10 @@ type Options struct {
 	Host      string                 // for people: who holds a session
 	Listeners []projections.Listener // as advertised
 	Rack      string                 // broker.rack
-	// PartitionConfig gives the configuration that a topic's partitions are opened
-	// with. Nil means partition's defaults. Now, Node and Log are filled in.
-	PartitionConfig func(*projections.Topic) partition.Config
+	// PartitionConfig gives the configuration that a topic's partitions go by, in a
+	// view. It runs whenever the view changes it, and must not wait. Nil means
+	// partition's defaults. Now, Node and Log are filled in.
+	PartitionConfig func(*projections.Cluster, *projections.Topic) partition.Config
 	// HistoryAge and HistoryEntries bound the cluster stream's history: 7 days and
 	// 10,000 (metadata.history.retention.ms and .entries).
 	HistoryAge     time.Duration
@@ -27,9 +28,11 @@ type Options struct {
 	CheckInterval time.Duration
 	// OpenParallel bounds how many partitions are opened or closed at once; 16.
 	OpenParallel int
-	NewTopicID   func() projections.TopicID // projections.NewTopicID
-	Now          func() time.Time           // time.Now
-	Log          *slog.Logger               // slog.Default
+	// Cleaner has retention and compaction run; nil leaves both out.
+	Cleaner    *partition.CleanerOptions
+	NewTopicID func() projections.TopicID // projections.NewTopicID
+	Now        func() time.Time           // time.Now
+	Log        *slog.Logger               // slog.Default
 
 	open opener // partition.Open; tests put faults in between
 }
@@ -54,7 +57,7 @@ func (o Options) withDefaults() Options {
 		o.open = partition.Open
 	}
 	if o.PartitionConfig == nil {
-		o.PartitionConfig = func(*projections.Topic) partition.Config { return partition.Config{} }
+		o.PartitionConfig = func(*projections.Cluster, *projections.Topic) partition.Config { return partition.Config{} }
 	}
 	return o
 }

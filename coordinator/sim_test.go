@@ -25,8 +25,8 @@ import (
 )
 
 // TestSweep has broker processes with one node ID take the volume from each other
-// on hosts that lose replies, crash and fail, while topics are made and deleted and
-// producer IDs are allocated. A fresh process at the end must show everything that
+// on hosts that lose replies, crash and fail, while topics are made, grown, altered
+// and deleted and producer IDs are allocated. A fresh process at the end must show everything that
 // was acknowledged, serve it, and leave no files of what was deleted.
 func TestSweep(t *testing.T) {
 	first, n := int64(1), int64(100)
@@ -49,14 +49,16 @@ func TestSweep(t *testing.T) {
 		total.blocks += st.blocks
 		total.starts += st.starts
 		total.fenced += st.fenced
+		total.altered += st.altered
+		total.grown += st.grown
 	}
 	t.Logf("%+v", total)
-	if total.created == 0 || total.deleted == 0 || total.blocks == 0 || total.fenced == 0 {
+	if total.created == 0 || total.deleted == 0 || total.blocks == 0 || total.fenced == 0 || total.altered == 0 || total.grown == 0 {
 		t.Errorf("the sweep did nothing: %+v", total)
 	}
 }
 
-type simStats struct{ created, deleted, blocks, starts, fenced int }
+type simStats struct{ created, deleted, blocks, starts, fenced, altered, grown int }
 
 // simWorld is what was acknowledged to clients.
 type simWorld struct {
@@ -65,6 +67,8 @@ type simWorld struct {
 	asked   map[projections.TopicID]bool   // to be deleted, whatever came of it
 	deleted map[projections.TopicID]bool
 	blocks  map[int64]bool
+	added   map[projections.TopicID][]string // to the topic's list
+	sizes   map[projections.TopicID]int32    // partitions
 	bad     error
 	simStats
 
@@ -131,7 +135,11 @@ func (w *simWorld) live(ctx context.Context, fs substrate.FS, rng *rand.Rand) {
 
 // ask is one request of a client.
 func (w *simWorld) ask(ctx context.Context, b *Broker, rng *rand.Rand) {
-	switch rng.IntN(4) {
+	switch rng.IntN(6) {
+	case 2:
+		w.alter(ctx, b, rng)
+	case 3:
+		w.grow(ctx, b, rng)
 	case 0:
 		first, _, err := b.AllocateProducerIDs(ctx)
 		w.note(func() {
@@ -193,7 +201,8 @@ func simulate(t *testing.T, seed int64) (st simStats, err error) {
 		}
 		sim := nfssim.New(cfg)
 		defer sim.Stop()
-		w := &simWorld{living: map[projections.TopicID]string{}, asked: map[projections.TopicID]bool{}, deleted: map[projections.TopicID]bool{}, blocks: map[int64]bool{}}
+		w := &simWorld{living: map[projections.TopicID]string{}, asked: map[projections.TopicID]bool{}, deleted: map[projections.TopicID]bool{}, blocks: map[int64]bool{},
+			added: map[projections.TopicID][]string{}, sizes: map[projections.TopicID]int32{}}
 		if err = w.generations(sim, rng); err == nil {
 			healthy.Store(true)
 			err = w.judge(sim)
@@ -277,6 +286,9 @@ func (w *simWorld) compare(sim *nfssim.Sim) error {
 	for id, name := range w.living {
 		if topic := b.View().TopicByID(id); topic == nil || topic.Name != name {
 			return fmt.Errorf("topic %s, acknowledged with ID %s, is %v", name, id, topic)
+		}
+		if err := w.compareTopic(b.View().TopicByID(id)); err != nil {
+			return err
 		}
 	}
 	for id := range w.deleted {

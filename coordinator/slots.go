@@ -89,6 +89,7 @@ func (b *Broker) followLocked(old, view *projections.Cluster) {
 		}
 	}
 	b.slots.Store(&next)
+	b.reconfigureLocked(old, view, next)
 	byID := func(a, b projections.TopicID) int { return slices.Compare(a[:], b[:]) }
 	for _, id := range slices.SortedFunc(maps.Keys(view.Removing()), byID) {
 		b.removeLocked(id, view.Removing()[id], table[id])

@@ -68,6 +68,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.spawn(b.control)
 	b.spawn(b.watchData)
 	b.spawn(b.sweepLeftovers)
+	b.spawn(b.clean)
 	return nil
 }
 

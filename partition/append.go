@@ -56,13 +56,17 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	if p.s.IsFenced() {
 		p.fail(substrate.ErrFenced)
 	}
-	b := batch(data)
-	if err := p.validate(b); err != nil {
+	b, cfg := batch(data), p.cfg()
+	if err := p.validate(cfg, b); err != nil {
+		return nil, fmt.Errorf("append to %s: %w", p.name, err)
+	}
+	b, err := p.inspect(b)
+	if err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
 	}
 	a := &Appended{p: p, LogAppendTime: -1}
-	if p.cfg.LogAppendTime {
-		a.LogAppendTime = p.cfg.Now().UnixMilli()
+	if cfg.LogAppendTime {
+		a.LogAppendTime = cfg.Now().UnixMilli()
 		b.stamp(a.LogAppendTime)
 	}
 	return a, p.enqueue(a, b)
@@ -110,6 +114,7 @@ func (p *Partition) enqueue(a *Appended, b batch) error {
 func (p *Partition) runWriter() {
 	for {
 		p.mu.Lock()
+		p.freezeLocked()
 		queue, group := p.mu.queue, p.mu.group
 		if len(queue) == 0 || p.mu.err != nil {
 			p.mu.writing = false
@@ -138,14 +143,14 @@ func (p *Partition) runWriter() {
 
 // write appends batches to the log, rolling where it must.
 func (p *Partition) write(queue [][]byte) error {
-	for len(queue) > 0 {
-		if p.full(queue[0]) {
+	for cfg := p.cfg(); len(queue) > 0; {
+		if p.full(cfg, queue[0]) {
 			if err := p.roll(batch(queue[0]).base()); err != nil {
 				return err
 			}
 		}
 		n, size := 1, p.active.size+int64(len(queue[0]))
-		for n < len(queue) && size+int64(len(queue[n])) <= p.cfg.SegmentBytes {
+		for n < len(queue) && size+int64(len(queue[n])) <= cfg.SegmentBytes {
 			size += int64(len(queue[n]))
 			n++
 		}
@@ -159,13 +164,13 @@ func (p *Partition) write(queue [][]byte) error {
 }
 
 // full reports whether b belongs into a new segment.
-func (p *Partition) full(b batch) bool {
+func (p *Partition) full(cfg *Config, b batch) bool {
 	s := p.active
 	if s == nil {
 		return true
 	}
-	return s.size > 0 && (s.size+int64(len(b)) > p.cfg.SegmentBytes ||
-		b.next()-s.id.Base > math.MaxInt32 || p.cfg.Now().Sub(s.made) >= p.cfg.SegmentAge)
+	return s.size > 0 && (s.size+int64(len(b)) > cfg.SegmentBytes ||
+		b.next()-s.id.Base > math.MaxInt32 || cfg.Now().Sub(s.made) >= cfg.SegmentAge)
 }
 
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 256<<10); return &b }}
@@ -212,7 +217,7 @@ func (p *Partition) wrote(run [][]byte) {
 	defer p.mu.Unlock()
 	s := p.active
 	for _, r := range run {
-		s.index.add(r, s.id.Base, p.cfg.IndexIntervalBytes)
+		s.index.add(r, s.id.Base, p.cfg().IndexIntervalBytes)
 		s.size += int64(len(r))
 		s.end = batch(r).next()
 	}
@@ -240,8 +245,7 @@ func (p *Partition) roll(base int64) error {
 // ours). A name whose creation has no definite answer is left behind for the next.
 func (p *Partition) makeSegment(base int64) (*segment, error) {
 	for try := 0; ; try++ {
-		s := &segment{id: SegmentID{base, p.epoch, p.gen}, made: p.cfg.Now(), end: base, index: newIndex()}
-		p.gen++
+		s := &segment{id: SegmentID{base, p.epoch, p.gen.Add(1) - 1}, made: p.cfg().Now(), end: base, index: newIndex()}
 		f, err := p.v.CreateExclusive(p.file(s.id))
 		if err != nil {
 			if try == 4 || !errors.Is(err, syscall.EEXIST) && substrate.IsFull(err) || p.ctx.Err() != nil {
@@ -249,7 +253,7 @@ func (p *Partition) makeSegment(base int64) (*segment, error) {
 			}
 			continue
 		}
-		if !p.cfg.breaks.noDirSync {
+		if !p.cfg().breaks.noDirSync {
 			err = p.v.SyncDir(p.dir)
 		}
 		if err != nil {

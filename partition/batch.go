@@ -29,6 +29,7 @@ const (
 	attrLogAppendTime = 0x08
 	attrTransactional = 0x10
 	attrControl       = 0x20
+	attrHorizon       = 0x40 // the base timestamp is when tombstones and markers in it may go (KIP-534)
 )
 
 // batch is the bytes of one record batch; at least its header must be there.

@@ -83,14 +83,14 @@ func (p *Partition) commit(w *window) error {
 		if last.admitted {
 			since -= p.recPos
 		}
-		w.recover = w.recover || since >= p.cfg.RecoveryPointBytes
+		w.recover = w.recover || since >= p.cfg().RecoveryPointBytes
 	}
 	for _, s := range w.segs {
 		if err := p.sync(s, w.recover); err != nil {
 			return err
 		}
 	}
-	if p.cfg.breaks.appendOn {
+	if p.cfg().breaks.appendOn {
 		p.mu.Lock()
 		w.mark = p.mu.written
 		w.groups = append(w.groups, p.mu.pending...)
@@ -98,7 +98,7 @@ func (p *Partition) commit(w *window) error {
 		p.mu.Unlock()
 	}
 	facts := p.facts(w)
-	if p.cfg.breaks.ackBeforeName && len(facts) > 0 {
+	if p.cfg().breaks.ackBeforeName && len(facts) > 0 {
 		if err := p.check(); err != nil {
 			return err
 		}
@@ -120,10 +120,10 @@ func (p *Partition) commit(w *window) error {
 // sync makes durable what the segment held when the window began. A segment that ends
 // is synced whatever the flush interval says.
 func (p *Partition) sync(s segState, always bool) error {
-	if !always && !s.ends && p.cfg.FlushMessages > 1 || s.synced == s.size {
+	if !always && !s.ends && p.cfg().FlushMessages > 1 || s.synced == s.size {
 		return nil
 	}
-	if !p.cfg.breaks.noSync {
+	if !p.cfg().breaks.noSync {
 		if err := s.file.Datasync(); err != nil {
 			return fmt.Errorf("sync %s: %w", p.file(s.id), err)
 		}
@@ -139,7 +139,7 @@ func (p *Partition) facts(w *window) (fs []fact) {
 			fs = append(fs, &SegmentAdded{s.id})
 		}
 		if s.ends {
-			fs = append(fs, &SegmentEnded{End: s.end, Size: s.size})
+			fs = append(fs, &SegmentEnded{End: s.end, Size: s.size, MaxTime: s.index.maxTime, Ended: p.cfg().Now().UnixMilli()})
 		} else if s.synced == s.size && s.size > 0 && (w.recover || !s.admitted) {
 			fs = append(fs, &RecoveryPointAdvanced{Offset: s.end, Pos: s.size})
 		}
@@ -165,7 +165,7 @@ func (p *Partition) publishOrCheck(fs []fact, waiting bool) error {
 // check has a Check begin now. One without a definite answer is asked again, for as
 // long as the partition lives (rule 2).
 func (p *Partition) check() error {
-	if p.cfg.breaks.noCheck {
+	if p.cfg().breaks.noCheck {
 		return nil
 	}
 	for try := 0; ; try++ {
@@ -184,6 +184,9 @@ func (p *Partition) settle(w *window) []*handle {
 	for _, s := range w.segs {
 		isNew := !s.admitted
 		s.segment.admitted, s.segment.ended = true, s.ends
+		if s.ends {
+			s.segment.endedAt = p.cfg().Now().UnixMilli()
+		}
 		switch {
 		case s.ends:
 			p.mu.recovered, p.recPos = s.end, 0
@@ -222,7 +225,7 @@ func (p *Partition) armTimer() {
 		return
 	}
 	p.mu.timedAt = p.mu.written.offset
-	p.mu.timer = time.AfterFunc(p.cfg.RecoveryPointIdle, p.idle)
+	p.mu.timer = time.AfterFunc(p.cfg().RecoveryPointIdle, p.idle)
 }
 
 func (p *Partition) idle() {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Config of a partition. A zero field has the default that its comment names.
+// Config of a partition, never changed once it is in use: [Partition.Reconfigure]
+// puts another in its place. A zero field has the default that its comment names.
 type Config struct {
 	SegmentBytes       int64         // segment.bytes; 1 GiB, at most 2 GiB - 1
 	SegmentAge         time.Duration // segment.ms; 7 days
@@ -28,9 +29,14 @@ type Config struct {
 	// ProducerExpiry is producer.id.expiration.ms: a producer that appends nothing for so
 	// long is forgotten; 1 day.
 	ProducerExpiry time.Duration
+	// TimestampBeforeMax is message.timestamp.before.max.ms. Zero or negative is no bound.
+	TimestampBeforeMax time.Duration
 	// HistoryEntries and HistoryAge bound the manifest's history; 100 and 7 days.
 	HistoryEntries int
 	HistoryAge     time.Duration
+
+	Compression Compression // the zero value keeps batches as they were sent
+	Cleanup     Cleanup     // what removes records; the zero value keeps them
 
 	Now  func() time.Time // time.Now
 	Node int32            // this broker, for people
@@ -51,6 +57,9 @@ type breaks struct {
 	noProducerSnapshot bool // a takeover forgets the manifest's producers
 	noProducerScan     bool // a takeover leaves the tail's producers out
 	snapshotAhead      bool // the manifest tells of batches beyond its recovery point
+	unlinkEarly        bool // unlink before the manifest without the file is committed
+	noCompactSync      bool // swap in what compaction wrote without fdatasync
+	staleMarks         bool // leave the high watermark in a segment that compaction replaced
 }
 
 func orElse[T comparable](p *T, def T) {

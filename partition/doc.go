@@ -28,11 +28,24 @@
 //     offset is given. The manifest has the state as of its recovery point, never beyond;
 //     a takeover adds what it adopts. A repeated batch is answered when the first copy is
 //     committed.
+//   - Nothing is unlinked while a committed manifest names it: retention, DeleteRecords
+//     and compaction publish a manifest without the file, a Check covers that, and only
+//     then the file goes, after file.delete.delay.ms. A later leader removes what an
+//     earlier one left.
+//   - The log start never passes the recovery point, so a takeover always finds it.
+//   - Compaction writes new segments and swaps them in by one entry. Offsets and headers
+//     stay: over a hole a read gives the next batch, and the log never ends in a hole.
 //   - Nothing is locked during I/O.
+//   - A configuration is replaced whole by [Partition.Reconfigure]; a decision is made by
+//     one of them, never by parts of two.
 //
 // # Call order
 //
 // [BuildTopic] once; then, under the epoch the controller assigned, [Open],
 // [Partition.Append] with [Appended.Wait], [Partition.Read], and at the end
-// [Partition.Relinquish] or [Partition.Abandon].
+// [Partition.Relinquish] or [Partition.Abandon]. A [Cleaner] calls [Partition.Retain] and
+// [Partition.Compact] of all partitions of a broker.
+//
+// Records are looked at only where their content matters: compaction, keys on compacted
+// topics, compression.type, lookups by time.
 package partition

@@ -74,7 +74,7 @@ func (p *Partition) fail(err error) {
 		p.mu.producers.timer.Stop()
 	}
 	if !errors.Is(err, ErrRelinquished) {
-		p.cfg.Log.Warn("partition ended", "partition", p.name, "epoch", p.epoch, "err", err)
+		p.cfg().Log.Warn("partition ended", "partition", p.name, "epoch", p.epoch, "err", err)
 	}
 	go p.bury() // Relinquish and Abandon wait for it
 }

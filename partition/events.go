@@ -27,6 +27,10 @@ type (
 	SegmentEnded struct {
 		End  int64 `msgpack:"end" json:"end"`
 		Size int64 `msgpack:"size" json:"size"`
+		// MaxTime is the largest timestamp in it, ms; 0 where it was not looked at.
+		MaxTime int64 `msgpack:"max_time,omitempty" json:"max_time,omitempty"`
+		// Ended is when that was, ms.
+		Ended int64 `msgpack:"ended,omitempty" json:"ended,omitempty"`
 	}
 	// LeaderEpochStarted is a takeover; what is appended from Start on has that epoch.
 	LeaderEpochStarted struct {
@@ -40,6 +44,16 @@ type (
 	}
 	// LogStartAdvanced removes what lies below an offset.
 	LogStartAdvanced struct {
+		Offset int64 `msgpack:"offset" json:"offset"`
+	}
+	// SegmentsReplaced puts new segments in the place of ended ones that follow one
+	// another: what compaction has made of them. None where nothing was kept.
+	SegmentsReplaced struct {
+		Old []SegmentID `msgpack:"old" json:"old"`
+		New []Segment   `msgpack:"new" json:"new"`
+	}
+	// LogCleaned says up to which offset the log was compacted.
+	LogCleaned struct {
 		Offset int64 `msgpack:"offset" json:"offset"`
 	}
 )
@@ -56,6 +70,8 @@ func (*SegmentEnded) typ() string          { return "SegmentEnded" }
 func (*LeaderEpochStarted) typ() string    { return "LeaderEpochStarted" }
 func (*RecoveryPointAdvanced) typ() string { return "RecoveryPointAdvanced" }
 func (*LogStartAdvanced) typ() string      { return "LogStartAdvanced" }
+func (*SegmentsReplaced) typ() string      { return "SegmentsReplaced" }
+func (*LogCleaned) typ() string            { return "LogCleaned" }
 
 func (e *PartitionCreated) apply(m *Manifest) error {
 	if m.Topic != "" {
@@ -65,10 +81,12 @@ func (e *PartitionCreated) apply(m *Manifest) error {
 	return nil
 }
 func (e *SegmentAdded) apply(m *Manifest) error          { return m.add(e.SegmentID) }
-func (e *SegmentEnded) apply(m *Manifest) error          { return m.end(e.End, e.Size) }
+func (e *SegmentEnded) apply(m *Manifest) error          { return m.endAt(e) }
 func (e *LeaderEpochStarted) apply(m *Manifest) error    { return m.startEpoch(EpochStart(*e)) }
 func (e *RecoveryPointAdvanced) apply(m *Manifest) error { return m.recover(RecoveryPoint(*e)) }
 func (e *LogStartAdvanced) apply(m *Manifest) error      { return m.startLog(e.Offset) }
+func (e *SegmentsReplaced) apply(m *Manifest) error      { return m.replace(e.Old, e.New) }
+func (e *LogCleaned) apply(m *Manifest) error            { m.Cleaned = max(m.Cleaned, e.Offset); return nil }
 
 var facts = map[string]func() fact{
 	"PartitionCreated":      func() fact { return new(PartitionCreated) },
@@ -78,6 +96,8 @@ var facts = map[string]func() fact{
 	"RecoveryPointAdvanced": func() fact { return new(RecoveryPointAdvanced) },
 	"LogStartAdvanced":      func() fact { return new(LogStartAdvanced) },
 	"ProducersAdvanced":     func() fact { return new(ProducersAdvanced) },
+	"SegmentsReplaced":      func() fact { return new(SegmentsReplaced) },
+	"LogCleaned":            func() fact { return new(LogCleaned) },
 }
 
 // ManifestSchema folds a manifest's stream.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 )
@@ -33,10 +34,12 @@ func seedBatches(f *testing.F) {
 // FuzzValidate: whatever a producer sends is refused or is exactly one sound batch.
 func FuzzValidate(f *testing.F) {
 	seedBatches(f)
-	p := &Partition{cfg: testConfig().withDefaults()}
+	p, cfg := &Partition{}, testConfig().withDefaults()
+	cfg.TimestampBeforeMax = time.Hour // so that records are looked at
+	p.conf.Store(&cfg)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := batch(data)
-		if p.validate(b) != nil {
+		if p.validate(p.cfg(), b) != nil {
 			return
 		}
 		if b.size() != int64(len(b)) || b.count() < 1 || b.count() != b.lastDelta()+1 || b.sum() != b.crc() || b.headerFault(b.base()) != "" && b.base() >= 0 && b.base() < 1<<62 {

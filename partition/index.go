@@ -36,7 +36,9 @@ func (x *index) add(b batch, segBase int64, interval int) {
 		x.lastPos = x.upto
 	}
 	x.upto += b.size()
-	x.maxTime = max(x.maxTime, b.maxTime())
+	if b.count() > 0 { // one that compaction has emptied has no record of that time
+		x.maxTime = max(x.maxTime, b.maxTime())
+	}
 }
 
 // floor is a byte at or before the batch that contains the relative offset.

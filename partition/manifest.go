@@ -24,6 +24,8 @@ type Manifest struct {
 	// Producers are the idempotent ones as of Recovery, by ID: what replaying the log up
 	// to there gives, but for those that were idle for too long.
 	Producers []ProducerState `msgpack:"producers" json:"producers,omitempty"`
+	// Cleaned is the offset up to which the log was compacted.
+	Cleaned int64 `msgpack:"cleaned,omitempty" json:"cleaned,omitempty"`
 }
 
 // Segment is a file of the log.
@@ -31,6 +33,10 @@ type Segment struct {
 	SegmentID `msgpack:",inline"`
 	End       int64 `msgpack:"end" json:"end"`   // offset after the last batch; -1 while it is appended to
 	Size      int64 `msgpack:"size" json:"size"` // bytes that exist; -1 likewise
+	// MaxTime is the largest timestamp in it, Ended when it got its end, both in ms; 0
+	// where that is not known.
+	MaxTime int64 `msgpack:"max_time,omitempty" json:"max_time,omitempty"`
+	Ended   int64 `msgpack:"ended,omitempty" json:"ended,omitempty"`
 }
 
 func (s Segment) open() bool { return s.End < 0 }
@@ -75,6 +81,55 @@ func (m *Manifest) end(end, size int64) error {
 		m.Segments = m.Segments[:len(m.Segments)-1]
 	}
 	m.Recovery = RecoveryPoint{Offset: end}
+	return nil
+}
+
+func (m *Manifest) endAt(e *SegmentEnded) error {
+	if err := m.end(e.End, e.Size); err != nil {
+		return err
+	}
+	if s := m.newest(); s != nil && s.End == e.End {
+		s.MaxTime, s.Ended = e.MaxTime, e.Ended
+	}
+	return nil
+}
+
+// has reports whether the manifest names a segment.
+func (m *Manifest) has(id SegmentID) bool {
+	return slices.ContainsFunc(m.Segments, func(s Segment) bool { return s.SegmentID == id })
+}
+
+// below reports whether a segment lies wholly below an offset.
+func (m *Manifest) below(offset int64) bool {
+	return slices.ContainsFunc(m.Segments, func(s Segment) bool { return !s.open() && s.End <= offset })
+}
+
+// replace swaps segments that follow one another for others within their offsets.
+func (m *Manifest) replace(old []SegmentID, made []Segment) error {
+	i := slices.IndexFunc(m.Segments, func(s Segment) bool { return len(old) > 0 && s.SegmentID == old[0] })
+	if i < 0 || i+len(old) > len(m.Segments) {
+		return fmt.Errorf("%d segments are to be replaced that are not there", len(old))
+	}
+	from, to := old[0].Base, int64(0)
+	for j, id := range old {
+		s := m.Segments[i+j]
+		if s.SegmentID != id || s.open() {
+			return fmt.Errorf("segment %s is to be replaced where %s is", id, s)
+		}
+		to = s.End
+	}
+	newest := i+len(old) == len(m.Segments)
+	for _, s := range made {
+		if s.Base < from || s.End <= s.Base || s.Size <= 0 || s.End > to {
+			return fmt.Errorf("segment %s up to offset %d, byte %d cannot replace what is from %d to %d", s, s.End, s.Size, from, to)
+		}
+		from = s.End
+	}
+	// The log ends where its newest segment does, and has something there to be read.
+	if newest && (len(made) == 0 || from != to) {
+		return fmt.Errorf("segment %s is the newest, and what replaces it does not end at %d", old[len(old)-1], to)
+	}
+	m.Segments = slices.Replace(m.Segments, i, i+len(old), made...)
 	return nil
 }
 

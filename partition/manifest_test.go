@@ -132,9 +132,9 @@ func TestManifestRefuses(t *testing.T) {
 		}
 	}
 	for _, bad := range []*Manifest{
-		{Segments: []Segment{{SegmentID{0, 1, 0}, -1, -1}, {SegmentID{5, 1, 1}, -1, -1}}},
-		{Segments: []Segment{{SegmentID{0, 1, 0}, 9, 700}, {SegmentID{5, 1, 1}, -1, -1}}},
-		{Segments: []Segment{{SegmentID{5, 1, 0}, 5, 0}}},
+		{Segments: []Segment{{SegmentID: SegmentID{0, 1, 0}, End: -1, Size: -1}, {SegmentID: SegmentID{5, 1, 1}, End: -1, Size: -1}}},
+		{Segments: []Segment{{SegmentID: SegmentID{0, 1, 0}, End: 9, Size: 700}, {SegmentID: SegmentID{5, 1, 1}, End: -1, Size: -1}}},
+		{Segments: []Segment{{SegmentID: SegmentID{5, 1, 0}, End: 5, Size: 0}}},
 	} {
 		if m, err := sc.Decode(must(sc.Encode(bad))(t)); err == nil {
 			t.Errorf("%+v was taken", m)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -26,7 +27,7 @@ type Partition struct {
 	dir   string
 	name  string // topic-partition, for people
 	epoch substrate.Epoch
-	cfg   Config
+	conf  atomic.Pointer[Config] // see cfg and Reconfigure
 
 	ctx    context.Context // ends with the partition
 	cancel context.CancelFunc
@@ -53,10 +54,15 @@ type Partition struct {
 		recover    bool            // a recovery point is due
 		timer      *time.Timer     // publishes a recovery point when idle; nil while it does not run
 		timedAt    int64           // end of the log when the timer was started
+		freeze     []chan struct{} // who asks that the active segment be ended
+
+		doomed  []doomed // files to be unlinked; their reaper lives while there are any
+		reaping bool
 
 		hw        mark
 		recovered int64 // offset of the newest recovery point
 		logStart  int64
+		cleaned   int64 // up to where the log was compacted
 		epochs    []EpochStart
 
 		producers producers
@@ -66,8 +72,10 @@ type Partition struct {
 	readers sync.WaitGroup
 
 	active *segment // where the writer writes; the writer's
-	gen    uint32   // of the next segment; the writer's
 	spare  [][]byte // the writer's
+
+	gen    atomic.Uint32 // of the next segment
+	upkeep upkeep
 
 	recPos int64 // byte of the recovery point in the newest admitted segment; the committer's
 }

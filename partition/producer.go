@@ -165,8 +165,8 @@ func (ps *producers) forget(p *producer) {
 // admit orders an idempotent producer's batch. It answers a with the batch that this one
 // repeats and reports true, or refuses, or lets it pass. The caller holds mu.
 func (p *Partition) admit(a *Appended, b batch) (again bool, err error) {
-	ps, now := &p.mu.producers, p.cfg.Now().UnixMilli()
-	if x := ps.byID[b.producer()]; x != nil && x.idle(now, p.cfg.ProducerExpiry, p.mu.hw.offset) {
+	ps, now := &p.mu.producers, p.cfg().Now().UnixMilli()
+	if x := ps.byID[b.producer()]; x != nil && x.idle(now, p.cfg().ProducerExpiry, p.mu.hw.offset) {
 		ps.forget(x)
 	}
 	s, err := ps.judge(b)
@@ -180,7 +180,7 @@ func (p *Partition) admit(a *Appended, b batch) (again bool, err error) {
 
 // noteAppend takes a batch that was given its offset. The caller holds mu.
 func (p *Partition) noteAppend(b batch) {
-	p.mu.producers.note(b, p.cfg.Now().UnixMilli(), p.mu.hw.offset)
+	p.mu.producers.note(b, p.cfg().Now().UnixMilli(), p.mu.hw.offset)
 	p.armExpiry()
 }
 
@@ -218,7 +218,7 @@ func (p *Partition) landed() {
 func (p *Partition) armExpiry() {
 	ps := &p.mu.producers
 	if ps.timer == nil && len(ps.byID) > 0 && p.mu.err == nil {
-		ps.timer = time.AfterFunc(min(max(p.cfg.ProducerExpiry, time.Second), 10*time.Minute), p.expire)
+		ps.timer = time.AfterFunc(min(max(p.cfg().ProducerExpiry, time.Second), 10*time.Minute), p.expire)
 	}
 }
 
@@ -226,6 +226,6 @@ func (p *Partition) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.producers.timer = nil
-	p.mu.producers.drop(p.cfg.Now().UnixMilli(), p.cfg.ProducerExpiry, p.mu.hw.offset)
+	p.mu.producers.drop(p.cfg().Now().UnixMilli(), p.cfg().ProducerExpiry, p.mu.hw.offset)
 	p.armExpiry()
 }

@@ -162,7 +162,7 @@ func (p *Partition) producerFacts(fs []fact) []fact {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cfg.breaks.snapshotAhead {
+	if p.cfg().breaks.snapshotAhead {
 		e := p.mu.producers.advance(p.mu.next)
 		if e == nil {
 			return fs
@@ -178,25 +178,25 @@ func (p *Partition) producerFacts(fs []fact) []fact {
 
 // replay notes a batch of the old leader's tail.
 func (p *Partition) replay(b batch) {
-	if b.producer() < 0 || b.attrs()&attrControl != 0 || p.cfg.breaks.noProducerScan {
+	if b.producer() < 0 || b.attrs()&attrControl != 0 || p.cfg().breaks.noProducerScan {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.producers.note(b, p.cfg.Now().UnixMilli(), math.MaxInt64)
+	p.mu.producers.note(b, p.cfg().Now().UnixMilli(), math.MaxInt64)
 }
 
 // restoreProducers begins a takeover with what the manifest says, without who is idle.
 func (p *Partition) restoreProducers(m *Manifest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cfg.breaks.noProducerSnapshot {
+	if p.cfg().breaks.noProducerSnapshot {
 		return
 	}
 	end := m.Recovery.Offset
-	if p.cfg.breaks.snapshotAhead {
+	if p.cfg().breaks.snapshotAhead {
 		end = math.MaxInt64
 	}
 	p.mu.producers.restore(m, end)
-	p.mu.producers.drop(p.cfg.Now().UnixMilli(), p.cfg.ProducerExpiry, math.MaxInt64)
+	p.mu.producers.drop(p.cfg().Now().UnixMilli(), p.cfg().ProducerExpiry, math.MaxInt64)
 }

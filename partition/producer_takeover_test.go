@@ -136,7 +136,8 @@ func TestRetryAfterTornTail(t *testing.T) {
 		cfg.RecoveryPointBytes = points
 		p := open(t, newSession(t, v), 1, cfg)
 		appendOne(t, p, idem(1, 0, 0, "a"))
-		p.cfg.RecoveryPointBytes = 1 << 20 // no more of them: the committer is idle
+		cfg.RecoveryPointBytes = 1 << 20 // no more of them: the committer is idle
+		p.Reconfigure(cfg)
 		for i := range int32(3) {
 			appendOne(t, p, idem(1, 0, 1+2*i, "b", "c"))
 		}

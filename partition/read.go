@@ -66,7 +66,15 @@ func (v view) limit(i int) int64 {
 // Errors wrap OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR (with a *substrate.DamageError if
 // the bytes are not what was written) or the partition's end. What is returned was
 // committed; whether it is still the newest, a Check tells the caller.
-func (p *Partition) Read(ctx context.Context, offset int64, maxBytes int, minOne bool) (Fetched, error) {
+func (p *Partition) Read(ctx context.Context, offset int64, maxBytes int, minOne bool) (out Fetched, err error) {
+	err = again(func() error {
+		out, err = p.read(ctx, offset, maxBytes, minOne)
+		return err
+	})
+	return out, err
+}
+
+func (p *Partition) read(ctx context.Context, offset int64, maxBytes int, minOne bool) (Fetched, error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
 		return Fetched{}, err
@@ -106,7 +114,7 @@ func (p *Partition) readSegment(ctx context.Context, v view, i int, offset int64
 		return nil, false, err
 	}
 	pos := x.floor(offset - s.id.Base)
-	want := min(limit-pos, int64(max(maxBytes, batchHeader)+p.cfg.IndexIntervalBytes))
+	want := min(limit-pos, int64(max(maxBytes, batchHeader)+p.cfg().IndexIntervalBytes))
 	if want <= 0 {
 		return nil, true, nil
 	}

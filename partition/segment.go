@@ -20,15 +20,18 @@ type segment struct {
 	id   SegmentID
 	made time.Time // by this leader
 
-	end      int64  // offset after the last batch written
-	size     int64  // bytes written
-	frozen   bool   // nothing is appended any more
-	admitted bool   // a committed manifest names it
-	ended    bool   // a committed manifest has its end
-	index    *index // nil until somebody needs it, and again when it was not used for long
-	file     *handle
-	maxTime  int64 // largest timestamp, where timed says that it is known
-	timed    bool
+	end       int64  // offset after the last batch written
+	size      int64  // bytes written
+	frozen    bool   // nothing is appended any more
+	admitted  bool   // a committed manifest names it
+	ended     bool   // a committed manifest has its end
+	index     *index // nil until somebody needs it, and again when it was not used for long
+	file      *handle
+	maxTime   int64 // largest timestamp, where timed says that it is known
+	timed     bool
+	endedAt   int64 // when it got its end, ms; 0 if that is not known
+	dropped   bool  // no part of the log any more
+	firstTime int64 // largest timestamp of its first batch; 0 if that is not known
 
 	synced int64 // bytes known to be durable; the committer's
 }
@@ -60,7 +63,7 @@ func (p *Partition) acquire(s *segment) (*handle, error) {
 	}
 	h := &handle{File: f, refs: 1}
 	p.mu.Lock()
-	if s.file == nil && p.mu.err == nil {
+	if s.file == nil && p.mu.err == nil && !s.dropped {
 		s.file = h
 		p.touch(s)
 	} else {
@@ -190,7 +193,7 @@ func (p *Partition) indexed(ctx context.Context, s *segment) (index, error) {
 	if !ok {
 		x = newIndex()
 		err := p.scanHeaders(ctx, s, 0, size, func(_ int64, b batch) bool {
-			x.add(b, s.id.Base, p.cfg.IndexIntervalBytes)
+			x.add(b, s.id.Base, p.cfg().IndexIntervalBytes)
 			return true
 		})
 		if err != nil {
@@ -198,8 +201,10 @@ func (p *Partition) indexed(ctx context.Context, s *segment) (index, error) {
 		}
 	}
 	p.mu.Lock()
-	s.index = x
-	p.touch(s)
+	if !s.dropped {
+		s.index = x
+		p.touch(s)
+	}
 	drop := p.evict()
 	p.mu.Unlock()
 	closeAll(drop)

@@ -99,7 +99,7 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 			o.Again++
 		}
 		o.mu.Unlock()
-		a, err := p.Append(ctx, idem(c.id, 0, x.sequence, x.values...))
+		a, err := p.Append(ctx, b.w.idem(c.id, x.sequence, x.values))
 		if err != nil {
 			b.refused(c, x, err)
 			break

@@ -90,7 +90,10 @@ func TestSweepCatches(t *testing.T) {
 	}
 }
 
-type sweepStats struct{ Ops, Opened, Acked, Shown, Refused, Adopted, Starts, Unanswered, Again int }
+type sweepStats struct {
+	Ops, Opened, Acked, Shown, Refused, Adopted, Starts, Unanswered, Again int
+	Deleted, Retained, Compacted                                           int
+}
 
 func (s *sweepStats) add(o sweepStats) {
 	s.Ops += o.Ops
@@ -102,6 +105,9 @@ func (s *sweepStats) add(o sweepStats) {
 	s.Starts += o.Starts
 	s.Unanswered += o.Unanswered
 	s.Again += o.Again
+	s.Deleted += o.Deleted
+	s.Retained += o.Retained
+	s.Compacted += o.Compacted
 }
 
 // oracle knows what anybody may rely on.
@@ -166,6 +172,7 @@ type world struct {
 	local   bool
 	thaw    map[*nfssim.Host]time.Time // when a frozen host goes on
 	nextID  int
+	keys    *keyOracle // where the log is cleaned up
 }
 
 type simProcess struct {
@@ -199,6 +206,11 @@ func simConfig(seed int64, rng *rand.Rand) nfssim.Config {
 }
 
 func sweep(t *testing.T, seed int64, b breaks, rules substrate.Breaks) (st sweepStats, err error) {
+	return sweepWith(t, seed, b, rules, nil)
+}
+
+// sweepWith lets a test choose more of what goes on.
+func sweepWith(t *testing.T, seed int64, b breaks, rules substrate.Breaks, more func(*world)) (st sweepStats, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		cfg := simConfig(seed, rng)
@@ -207,6 +219,9 @@ func sweep(t *testing.T, seed int64, b breaks, rules substrate.Breaks) (st sweep
 			o: &oracle{value: map[int64]string{}, offset: map[string]int64{}, starts: map[int32]int64{}},
 			cfg: Config{Log: quiet, breaks: b, SegmentBytes: []int64{200, 600, 1 << 20}[rng.IntN(3)], IndexIntervalBytes: 100,
 				RecoveryPointBytes: []int64{1, 400, 1 << 20}[rng.IntN(3)], RecoveryPointIdle: time.Second, HistoryEntries: 8}}
+		if more != nil {
+			more(w)
+		}
 		v := &substrate.Volume{FS: w.sim.Server(), NewID: ids("birth")}
 		ok(t, v.Init(""))
 		ok(t, BuildTopic(v, "birth", testID, testTopic, 1, time.Now()))
@@ -332,6 +347,9 @@ func (b *simBroker) run(ctx context.Context) {
 			continue
 		}
 		e += substrate.Epoch(b.rng.IntN(2)) // gaps, as a controller leaves them
+		b.w.o.mu.Lock()
+		before := b.w.o.acked // while it opens, another may open above it and go on
+		b.w.o.mu.Unlock()
 		p, err := Open(ctx, s, testID, testTopic, 0, int32(e), b.w.cfg)
 		switch {
 		case errors.Is(err, substrate.ErrStillLeading):
@@ -339,7 +357,7 @@ func (b *simBroker) run(ctx context.Context) {
 		case err != nil:
 			b.corruption(err)
 		default:
-			b.lead(ctx, s, p)
+			b.lead(ctx, s, p, before)
 		}
 	}
 }
@@ -354,7 +372,7 @@ func (b *simBroker) corruption(err error) {
 	}
 }
 
-func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition) {
+func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition, before int64) {
 	b.leads++
 	o := b.w.o
 	_, hw, _ := p.Offsets()
@@ -364,8 +382,8 @@ func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition
 		o.Adopted++
 	}
 	o.starts[p.LeaderEpoch()] = hw
-	if hw < o.acked {
-		o.violate("%s opened epoch %d at %d, but %d was acknowledged", b.name, p.LeaderEpoch(), hw, o.acked)
+	if hw < before {
+		o.violate("%s opened epoch %d at %d, but %d was acknowledged", b.name, p.LeaderEpoch(), hw, before)
 	}
 	o.mu.Unlock()
 
@@ -380,6 +398,10 @@ func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition
 	}
 	rng := rand.New(rand.NewPCG(b.rng.Uint64(), 5))
 	wg.Go(func() { b.consume(ctx, s, p, rng) })
+	if b.w.keys != nil {
+		rng := rand.New(rand.NewPCG(b.rng.Uint64(), 6))
+		wg.Go(func() { b.clean(ctx, p, rng) })
+	}
 	wg.Wait()
 	sleep(ctx, time.Millisecond) // an append just made must not race with the end
 	end, cancel := context.WithTimeout(ctx, time.Minute)
@@ -408,7 +430,7 @@ func (b *simBroker) produce(ctx context.Context, p *Partition, id int, rng *rand
 		b.w.o.mu.Lock()
 		before := b.w.o.acked
 		b.w.o.mu.Unlock()
-		a, err := p.Append(ctx, rec(0, vs...))
+		a, err := p.Append(ctx, b.w.batch(vs))
 		if err != nil {
 			b.count(err)
 			break
@@ -456,6 +478,9 @@ func (b *simBroker) consume(ctx context.Context, s *substrate.Session, p *Partit
 		before := max(o.shown, o.acked)
 		o.mu.Unlock()
 		f, err := p.Read(ctx, at, 100+rng.IntN(2000), true)
+		if b.w.keys.tooOld(o, err, at, f) {
+			continue
+		}
 		if err != nil {
 			b.corruption(err)
 			return
@@ -466,11 +491,11 @@ func (b *simBroker) consume(ctx context.Context, s *substrate.Session, p *Partit
 			o.violate("%s: nothing at %d, high watermark %d", b.name, at, f.HighWatermark)
 		}
 		for i, x := range batches(o, f.Records) {
-			if i == 0 && (x.base() > at || x.next() <= at) || x.next() > f.HighWatermark {
+			if i == 0 && (x.base() > at && b.w.keys == nil || x.next() <= at) || x.next() > f.HighWatermark {
 				o.violate("%s: read at %d gave %d to %d, high watermark %d", b.name, at, x.base(), x.next(), f.HighWatermark)
 			}
 			o.Shown++
-			o.observe("shown by "+b.name, x.base(), batchValues(o, x))
+			o.observeBatch("shown by "+b.name, x)
 		}
 		o.shown = max(o.shown, f.HighWatermark)
 		if fresh && f.HighWatermark < before {
@@ -505,6 +530,10 @@ func (w *world) final(t *testing.T) {
 		o.violate("a fresh leader ends at %d, acknowledged were %d, shown %d", hw, o.acked, o.shown)
 	}
 	var log []string
+	if w.keys != nil {
+		w.keys.final(o, p) // which looks at the rest
+		hw = 0
+	}
 	for at := int64(0); at < hw && o.bad == nil; {
 		f, err := p.Read(context.Background(), at, 1<<20, true)
 		if err != nil || len(f.Records) == 0 {
@@ -521,7 +550,7 @@ func (w *world) final(t *testing.T) {
 			at = b.next()
 		}
 	}
-	if o.bad == nil {
+	if o.bad == nil && w.keys == nil {
 		w.wantOnce(log)
 	}
 	_ = p.Relinquish(context.Background())

@@ -26,8 +26,9 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	p := &Partition{s: s, v: s.Volume(), w: w, dir: Dir(id, index), name: name, epoch: substrate.Epoch(epoch), cfg: cfg,
+	p := &Partition{s: s, v: s.Volume(), w: w, dir: Dir(id, index), name: name, epoch: substrate.Epoch(epoch),
 		done: make(chan struct{}), gone: make(chan struct{})}
+	p.conf.Store(&cfg)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	m := w.Committed().State
 	if m.TopicID != id || m.Topic != topic || m.Partition != index {
@@ -46,7 +47,8 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 	for _, s := range m.Segments {
 		if !s.open() {
-			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true})
+			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true,
+				maxTime: s.MaxTime, timed: s.MaxTime != 0, endedAt: s.Ended})
 		}
 	}
 	p.restoreProducers(m)
@@ -69,7 +71,7 @@ func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	reason := fmt.Sprintf("node %d leads", p.cfg.Node)
+	reason := fmt.Sprintf("node %d leads", p.cfg().Node)
 	if _, err := p.w.Publish(ctx, reason, func(*Manifest) ([]metalog.Event, error) { return evs, nil }); err != nil {
 		return err
 	}
@@ -83,8 +85,8 @@ func (p *Partition) begin(end mark, m *Manifest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.next, p.mu.written, p.mu.hw, p.mu.recovered = end.offset, end, end, end.offset
-	p.mu.logStart, p.mu.epochs = m.LogStart, m.Epochs
 	p.armExpiry()
+	p.mu.logStart, p.mu.cleaned, p.mu.epochs = m.LogStart, m.Cleaned, m.Epochs
 	if end.seg == nil || end.seg.ended {
 		return // the first append makes a segment
 	}
@@ -114,13 +116,13 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 		return nil, &substrate.DamageError{File: p.file(id), Offset: size, Cause: fmt.Sprintf("ends before the recovery point at byte %d", from.Pos)}
 	}
 	t := &tailScanner{file: f, size: size, pos: from.Pos, next: from.Offset}
-	if p.cfg.breaks.noTailCopy {
+	if p.cfg().breaks.noTailCopy {
 		return p.adoptInPlace(id, t)
 	}
 	if from.Pos > 0 {
 		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true})
 	}
-	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos}}
+	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos, Ended: p.cfg().Now().UnixMilli()}}
 	own, err := p.copyTail(t)
 	if own != nil {
 		p.mu.segs = append(p.mu.segs, own) // also after an error: its file is to be closed
@@ -128,7 +130,7 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 		facts = append(facts, &SegmentAdded{own.id}, &RecoveryPointAdvanced{Offset: own.end, Pos: own.size})
 	}
 	if err == nil {
-		p.cfg.Log.Info("partition tail adopted", "partition", p.name, "epoch", p.epoch, "file", p.file(id),
+		p.cfg().Log.Info("partition tail adopted", "partition", p.name, "epoch", p.epoch, "file", p.file(id),
 			"from", from.Pos, "to", t.pos, "size", size, "next_offset", t.next, "stopped_by", t.reason)
 	}
 	return facts, err
@@ -205,10 +207,10 @@ func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
 // because nothing of it was behind a recovery point. A leftover harms nobody.
 func (p *Partition) removeDropped(before *Manifest) {
 	s := before.newest()
-	if s == nil || !s.open() || before.Recovery.Pos > 0 || p.cfg.breaks.noTailCopy {
+	if s == nil || !s.open() || before.Recovery.Pos > 0 || p.cfg().breaks.noTailCopy {
 		return
 	}
 	if err := p.v.Remove(p.file(s.SegmentID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.cfg.Log.Info("superseded segment is left behind", "file", p.file(s.SegmentID), "err", err)
+		p.cfg().Log.Info("superseded segment is left behind", "file", p.file(s.SegmentID), "err", err)
 	}
 }

@@ -1,17 +1,42 @@
 package partition
 
-import (
-	"context"
-	"encoding/binary"
-)
+import "context"
 
 // OffsetForTimestamp finds the first record with a timestamp of at least ts
-// (milliseconds): its offset, timestamp and leader epoch; offset -1 if there is none. In a
-// compressed batch it answers with the batch's first offset.
+// (milliseconds): its offset, timestamp and leader epoch; offset -1 if there is none. It
+// looks into compressed batches too.
 func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, timestamp int64, leaderEpoch int32, err error) {
+	at := nowhere
+	err = again(func() error {
+		at, err = p.firstSince(ctx, ts)
+		return err
+	})
+	return at.offset, at.time, at.epoch, err
+}
+
+// MaxTimestamp finds the first record with the largest timestamp (KIP-734): its offset,
+// timestamp and leader epoch; offset -1 in an empty log.
+func (p *Partition) MaxTimestamp(ctx context.Context) (offset, timestamp int64, leaderEpoch int32, err error) {
+	at := nowhere
+	err = again(func() error {
+		at, err = p.latest(ctx)
+		return err
+	})
+	return at.offset, at.time, at.epoch, err
+}
+
+// place is a record that was looked for.
+type place struct {
+	offset, time int64
+	epoch        int32
+}
+
+var nowhere = place{-1, -1, -1}
+
+func (p *Partition) firstSince(ctx context.Context, ts int64) (place, error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
-		return -1, -1, -1, err
+		return nowhere, err
 	}
 	defer p.endRead()
 	for i, s := range v.segs {
@@ -20,63 +45,119 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, t
 		}
 		x, err := p.indexed(ctx, s)
 		if err != nil {
-			return -1, -1, -1, err
+			return nowhere, err
 		}
 		if x.maxTime < ts {
 			continue
 		}
-		at, err := p.findBatch(ctx, v, i, x.floorTime(ts), func(b batch) bool {
-			return b.maxTime() >= ts && b.next() > v.logStart
-		})
-		if err != nil {
-			return -1, -1, -1, err
-		}
-		if at >= 0 {
-			return p.findRecord(s, at, v.limit(i), func(off, t int64) bool { return t >= ts && off >= v.logStart })
+		at, err := p.firstIn(ctx, v, i, x.floorTime(ts), ts)
+		if err != nil || at.offset >= 0 {
+			return at, err
 		}
 	}
-	return -1, -1, -1, nil
+	return nowhere, nil
 }
 
-// MaxTimestamp finds the first record with the largest timestamp (KIP-734): its offset,
-// timestamp and leader epoch; offset -1 in an empty log. In a compressed batch it answers
-// with the batch's first offset.
-func (p *Partition) MaxTimestamp(ctx context.Context) (offset, timestamp int64, leaderEpoch int32, err error) {
+// firstIn is firstSince within a segment, from a byte on.
+func (p *Partition) firstIn(ctx context.Context, v view, i int, from, ts int64) (place, error) {
+	for {
+		size := int64(0)
+		at, err := p.findBatch(ctx, v, i, from, func(b batch) bool {
+			size = b.size()
+			return b.maxTime() >= ts && b.next() > v.logStart && b.count() > 0
+		})
+		if err != nil || at < 0 {
+			return nowhere, err
+		}
+		// A header's largest timestamp may be that of a record below the log start.
+		found, err := p.findRecord(v.segs[i], at, v.limit(i), func(r place) bool { return r.time >= ts && r.offset >= v.logStart })
+		if err != nil || found.offset >= 0 {
+			return found, err
+		}
+		from = at + size
+	}
+}
+
+func (p *Partition) latest(ctx context.Context) (place, error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
-		return -1, -1, -1, err
+		return nowhere, err
 	}
 	defer p.endRead()
+	top, err := p.latestAcross(ctx, v)
+	if err != nil {
+		return nowhere, err
+	}
 	best, bestAt, bestTime := -1, int64(-1), int64(noTime)
+	if top.offset >= 0 {
+		bestTime = top.time
+	}
 	for i, s := range v.segs {
-		if best >= 0 && p.older(s, bestTime+1) {
+		if p.older(s, bestTime+1) {
 			continue
 		}
 		x, err := p.indexed(ctx, s)
 		if err != nil {
-			return -1, -1, -1, err
+			return nowhere, err
 		}
 		if x.maxTime <= bestTime {
 			continue
 		}
 		from := x.floorTime(x.maxTime)
-		if i == len(v.segs)-1 {
+		switch {
+		case s.id.Base < v.logStart:
+			from = x.floor(v.logStart - s.id.Base) // its largest may lie below
+		case i == len(v.segs)-1:
 			from = x.floorTime(bestTime + 1) // its largest may not be committed yet
 		}
 		err = p.scanHeaders(ctx, s, from, v.limit(i), func(pos int64, b batch) bool {
-			if b.maxTime() > bestTime {
+			if b.maxTime() > bestTime && b.base() >= v.logStart && b.count() > 0 {
 				best, bestAt, bestTime = i, pos, b.maxTime()
 			}
 			return true
 		})
 		if err != nil {
-			return -1, -1, -1, err
+			return nowhere, err
 		}
 	}
 	if best < 0 {
-		return -1, -1, -1, nil
+		return top, nil
 	}
-	return p.findRecord(v.segs[best], bestAt, v.limit(best), func(_, t int64) bool { return t >= bestTime })
+	return p.latestOf(v, best, bestAt)
+}
+
+// latestAcross is latest within the batch that the log start is in the middle of:
+// its header tells of records that are no more.
+func (p *Partition) latestAcross(ctx context.Context, v view) (place, error) {
+	for i, s := range v.segs {
+		if s.id.Base >= v.logStart {
+			break
+		}
+		x, err := p.indexed(ctx, s)
+		if err != nil {
+			return nowhere, err
+		}
+		at, err := p.findBatch(ctx, v, i, x.floor(v.logStart-s.id.Base), func(b batch) bool { return b.next() > v.logStart && b.base() < v.logStart })
+		if err != nil {
+			return nowhere, err
+		}
+		if at >= 0 {
+			return p.latestOf(v, i, at)
+		}
+	}
+	return nowhere, nil
+}
+
+// latestOf is latest within one batch. Its header is not asked: it may be wrong.
+func (p *Partition) latestOf(v view, i int, at int64) (place, error) {
+	top := nowhere
+	_, err := p.findRecord(v.segs[i], at, v.limit(i), func(r place) bool {
+		if r.offset >= v.logStart && (top.offset < 0 || r.time > top.time) {
+			top = r
+		}
+		return false
+	})
+	return top, err
 }
 
 // findBatch returns the byte of the first batch that is wanted, -1 if there is none.
@@ -92,47 +173,31 @@ func (p *Partition) findBatch(ctx context.Context, v view, i int, from int64, wa
 }
 
 // findRecord looks into the batch at a byte of a segment for the first record that is
-// wanted; failing that it answers with the batch.
-func (p *Partition) findRecord(s *segment, pos, limit int64, want func(offset, ts int64) bool) (int64, int64, int32, error) {
+// wanted. Records that cannot be read count as one that has the batch's first offset and
+// largest timestamp.
+func (p *Partition) findRecord(s *segment, pos, limit int64, want func(place) bool) (place, error) {
 	head := make(batch, batchHeader)
 	if err := p.readAt(s, head, pos); err != nil {
-		return -1, -1, -1, err
+		return nowhere, err
 	}
-	switch {
-	case head.attrs()&attrLogAppendTime != 0 || head.attrs()&attrCodec != 0:
-		return head.base(), head.maxTime(), head.epoch(), nil
-	case pos+head.size() > limit:
-		return -1, -1, -1, p.damaged(s.id, pos, "the batch is longer than what the manifest admits")
+	if pos+head.size() > limit {
+		return nowhere, p.damaged(s.id, pos, "the batch is longer than what the manifest admits")
 	}
 	b := make(batch, head.size())
 	if err := p.readAt(s, b, pos); err != nil {
-		return -1, -1, -1, err
+		return nowhere, err
 	}
-	for recs := []byte(b[batchHeader:]); len(recs) > 0; {
-		delta, offDelta, rest, ok := nextRecord(recs)
-		if !ok {
-			break
+	l := lookers.Get().(*looked)
+	defer lookers.Put(l)
+	it, err := l.records(b)
+	var r record
+	for err == nil && it.next(&r) {
+		if at := (place{b.base() + r.offset, b.timeOf(&r), b.epoch()}); want(at) {
+			return at, nil
 		}
-		if off, ts := b.base()+offDelta, b.baseTime()+delta; want(off, ts) {
-			return off, ts, b.epoch(), nil
-		}
-		recs = rest
 	}
-	return b.base(), b.maxTime(), b.epoch(), nil
-}
-
-// nextRecord reads the deltas at the head of a record: length, attributes, timestamp
-// delta, offset delta, …; ok is false if it does not parse.
-func nextRecord(recs []byte) (tsDelta, offDelta int64, rest []byte, ok bool) {
-	n, w := binary.Varint(recs)
-	if w <= 0 || n < 1 || n > int64(len(recs)-w) {
-		return 0, 0, nil, false
+	if whole := (place{b.base(), b.maxTime(), b.epoch()}); (err != nil || it.err != nil) && want(whole) {
+		return whole, nil
 	}
-	rec := recs[w:][:n]
-	tsDelta, a := binary.Varint(rec[1:])
-	if a <= 0 {
-		return 0, 0, nil, false
-	}
-	offDelta, b := binary.Varint(rec[1+a:])
-	return tsDelta, offDelta, recs[int64(w)+n:], b > 0
+	return nowhere, nil
 }

@@ -9,12 +9,12 @@ import (
 
 // validate checks what a producer sent, in the order in which Kafka's answers take
 // precedence. It looks at the header and the checksum, never at records.
-func (p *Partition) validate(b batch) error {
+func (p *Partition) validate(cfg *Config, b batch) error {
 	if err := validateForm(b); err != nil {
 		return err
 	}
-	if len(b) > p.cfg.MaxMessageBytes {
-		return fmt.Errorf("%w: batch of %d bytes, max.message.bytes is %d", kerr.MessageTooLarge, len(b), p.cfg.MaxMessageBytes)
+	if len(b) > cfg.MaxMessageBytes {
+		return fmt.Errorf("%w: batch of %d bytes, max.message.bytes is %d", kerr.MessageTooLarge, len(b), cfg.MaxMessageBytes)
 	}
 	if got := b.sum(); got != b.crc() {
 		return fmt.Errorf("%w: batch says checksum %08x, its bytes give %08x", kerr.CorruptMessage, b.crc(), got)
@@ -22,11 +22,11 @@ func (p *Partition) validate(b batch) error {
 	if err := validateHeader(b); err != nil {
 		return err
 	}
-	if err := p.validateTime(b); err != nil {
+	if err := validateTime(cfg, b); err != nil {
 		return err
 	}
-	if int64(len(b)) > p.cfg.SegmentBytes {
-		return fmt.Errorf("%w: batch of %d bytes, segment.bytes is %d", kerr.RecordListTooLarge, len(b), p.cfg.SegmentBytes)
+	if int64(len(b)) > cfg.SegmentBytes {
+		return fmt.Errorf("%w: batch of %d bytes, segment.bytes is %d", kerr.RecordListTooLarge, len(b), cfg.SegmentBytes)
 	}
 	return nil
 }
@@ -67,21 +67,6 @@ func validateHeader(b batch) error {
 		return invalid("producer %d with epoch %d and sequence %d", b.producer(), b.prodEpoch(), b.sequence())
 	case b.producer() < 0 && b.attrs()&attrTransactional != 0:
 		return invalid("transactional batch without a producer ID")
-	}
-	return nil
-}
-
-func (p *Partition) validateTime(b batch) error {
-	if p.cfg.LogAppendTime {
-		return nil
-	}
-	if b.attrs()&attrLogAppendTime != 0 {
-		return fmt.Errorf("%w: a producer may not send append times", kerr.InvalidTimestamp)
-	}
-	if after := p.cfg.TimestampAfterMax; after > 0 {
-		if last := p.cfg.Now().Add(after).UnixMilli(); b.maxTime() > last {
-			return fmt.Errorf("%w: timestamp %d is later than %d", kerr.InvalidTimestamp, b.maxTime(), last)
-		}
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package projections
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 const maxLong = "9223372036854775807"
 
@@ -9,14 +13,14 @@ const maxLong = "9223372036854775807"
 var topicConfigs = []TopicConfig{
 	{"cleanup.policy", "delete", kmsg.ConfigTypeList, "log.cleanup.policy", true,
 		"What happens to old records: delete, compact, both, or nothing if empty.", someOf("delete", "compact")},
-	{"compression.gzip.level", "-1", kmsg.ConfigTypeInt, "compression.gzip.level", false,
+	{"compression.gzip.level", "-1", kmsg.ConfigTypeInt, "compression.gzip.level", true,
 		"Level used when records are compressed anew with gzip.", gzipLevel},
-	{"compression.lz4.level", "9", kmsg.ConfigTypeInt, "compression.lz4.level", false,
+	{"compression.lz4.level", "9", kmsg.ConfigTypeInt, "compression.lz4.level", true,
 		"Level used when records are compressed anew with lz4.", integer(32, 1, 17)},
-	{"compression.type", "producer", kmsg.ConfigTypeString, "compression.type", false,
-		"Codec of stored batches. Batches are stored as the producer sent them, and consumers read every codec.",
+	{"compression.type", "producer", kmsg.ConfigTypeString, "compression.type", true,
+		"Codec of stored batches; producer keeps them as they were sent.",
 		oneOf("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")},
-	{"compression.zstd.level", "3", kmsg.ConfigTypeInt, "compression.zstd.level", false,
+	{"compression.zstd.level", "3", kmsg.ConfigTypeInt, "compression.zstd.level", true,
 		"Level used when records are compressed anew with zstd.", integer(32, -131072, 22)},
 	{"delete.retention.ms", "86400000", kmsg.ConfigTypeLong, "log.cleaner.delete.retention.ms", true,
 		"How long a compacted topic keeps tombstones, in milliseconds.", long(0)},
@@ -67,7 +71,7 @@ var topicConfigs = []TopicConfig{
 	{"remote.storage.enable", "false", kmsg.ConfigTypeBoolean, "", false,
 		"Must be false: there is no tiered storage.", unsupported("there is no tiered storage")},
 	{"retention.bytes", "-1", kmsg.ConfigTypeLong, "log.retention.bytes", true,
-		"Size above which a partition's oldest segments are deleted; -1 for no limit.", long(-1)},
+		"Size above which a partition's oldest segments are deleted; negative for no limit.", long(math.MinInt64)},
 	{"retention.ms", "604800000", kmsg.ConfigTypeLong, "log.retention.ms", true,
 		"Age above which segments are deleted, in milliseconds; -1 for no limit.", long(-1)},
 	{"segment.bytes", "1073741824", kmsg.ConfigTypeInt, "log.segment.bytes", true,

@@ -40,6 +40,7 @@ func TestTopicConfigValues(t *testing.T) {
 		{"retention.ms", "-1", true},
 		{"retention.ms", "-2", false},
 		{"retention.ms", " 5 ", true},
+		{"retention.bytes", "-5", true},
 		{"retention.ms", "1e3", false},
 		{"retention.ms", "9223372036854775808", false},
 		{"segment.bytes", "1048576", true},

@@ -13,6 +13,7 @@ package server
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -171,7 +172,22 @@ func (c *produceCall) fail(t *projections.Topic, o *kmsg.ProduceResponseTopicPar
 	}
 	if c.req.Version >= 8 {
 		o.ErrorMessage = message(err)
+		o.ErrorRecords = recordErrors(err)
 	}
+}
+
+// recordErrors names the records of a batch that were refused, if it was for them.
+func recordErrors(err error) (out []kmsg.ProduceResponseTopicPartitionErrorRecord) {
+	var re *partition.RecordsError
+	if !errors.As(err, &re) {
+		return nil
+	}
+	for _, r := range re.Records {
+		o := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		o.RelativeOffset, o.ErrorMessage = r.Index, &r.Message
+		out = append(out, o)
+	}
+	return out
 }
 
 func (c *produceCall) pointToLeader(t *projections.Topic, o *kmsg.ProduceResponseTopicPartition) {

@@ -26,7 +26,7 @@ var createTopicsAPI = api{key: kmsg.CreateTopics, min: 2, max: 7, start: (*Serve
 
 func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreateTopicsRequest)
-	return later(func(ctx context.Context) (kmsg.Response, error) {
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
 		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
 		defer cancel()
 		times := map[string]int{}
@@ -39,7 +39,7 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 			in := &req.Topics[i]
 			resp.Topics[i] = s.createOne(ctx, in, req.ValidateOnly, times[in.Topic] > 1)
 		})
-		return resp, nil
+		return resp
 	})
 }
 
@@ -68,7 +68,7 @@ func (s *Server) createOne(ctx context.Context, in *kmsg.CreateTopicsRequestTopi
 		return out
 	}
 	out.TopicID, out.NumPartitions, out.ReplicationFactor = t.ID, int32(len(t.Partitions)), 1
-	for _, c := range s.cfg.describeTopic(t.Configs) {
+	for _, c := range s.cfg.describeTopic(s.backend.View(), t.Configs) {
 		o := kmsg.NewCreateTopicsResponseTopicConfig()
 		o.Name, o.Value, o.Source = c.name, &c.value, int8(c.source)
 		out.Configs = append(out.Configs, o)
@@ -104,6 +104,9 @@ func (s *Server) topicSpec(in *kmsg.CreateTopicsRequestTopic) (coordinator.Topic
 		return spec, err
 	}
 	spec.Configs, err = topicConfigsOf(in.Configs)
+	if err == nil {
+		err = s.cfg.checkTopicConfigs(s.backend.View(), spec.Configs)
+	}
 	return spec, err
 }
 
@@ -136,19 +139,33 @@ func (s *Server) checkAssignment(in *kmsg.CreateTopicsRequestTopic) (int32, erro
 			return bad("partition %d: they must be 0 to %d, once each", a.Partition, n-1)
 		}
 		seen[a.Partition] = true
-		if len(a.Replicas) == 0 || len(a.Replicas) != len(in.ReplicaAssignment[0].Replicas) {
-			return bad("partition %d has %d replicas; all must have as many, at least one", a.Partition, len(a.Replicas))
+		if len(a.Replicas) != len(in.ReplicaAssignment[0].Replicas) {
+			return bad("partition %d has %d replicas; all must have as many", a.Partition, len(a.Replicas))
 		}
-		for i, id := range a.Replicas {
-			if b, ok := view.Broker(id); !ok || b.Fenced {
-				return bad("partition %d: broker %d is not known", a.Partition, id)
-			}
-			if slices.Contains(a.Replicas[:i], id) {
-				return bad("partition %d names broker %d twice", a.Partition, id)
-			}
+		if err := checkReplicas(view, a.Partition, a.Replicas); err != nil {
+			return 0, err
 		}
 	}
 	return int32(n), nil
+}
+
+// checkReplicas judges the brokers that a request names for a partition.
+func checkReplicas(view *projections.Cluster, index int32, replicas []int32) error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w: partition %d %s", kerr.InvalidReplicaAssignment, index, fmt.Sprintf(format, a...))
+	}
+	if len(replicas) == 0 {
+		return bad("has no replicas")
+	}
+	for i, id := range replicas {
+		if b, ok := view.Broker(id); !ok || b.Fenced {
+			return bad("names broker %d, which is not known", id)
+		}
+		if slices.Contains(replicas[:i], id) {
+			return bad("names broker %d twice", id)
+		}
+	}
+	return nil
 }
 
 // topicConfigsOf judges a topic's configuration: names, values, and nothing twice.
@@ -163,5 +180,5 @@ func topicConfigsOf(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string
 		}
 		out[c.Name] = strings.TrimSpace(*c.Value)
 	}
-	return out, projections.ValidateTopicConfigs(out)
+	return out, nil
 }

@@ -25,13 +25,13 @@ func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 		t.Topic = &name
 		topics = append(topics, t)
 	}
-	return later(func(ctx context.Context) (kmsg.Response, error) {
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
 		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
 		defer cancel()
 		resp := kmsg.NewPtrDeleteTopicsResponse()
 		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
 		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, &topics[i]) })
-		return resp, nil
+		return resp
 	})
 }
 

@@ -2,7 +2,7 @@ package server
 
 // DescribeConfigs, key 32, versions 1 to 4.
 //
-// Topics and this broker. A null or empty list of names means all. Every name is shown with
+// Topics, this broker, and by the empty name what is set for all brokers. A null or empty list of names means all. Every name is shown with
 // its source; synonyms (where the value comes from, strongest first), and from
 // version 3 documentation, only when asked for. An unknown topic is
 // UNKNOWN_TOPIC_OR_PARTITION, any other resource INVALID_REQUEST.
@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -52,15 +51,15 @@ func (s *Server) configsOf(in *kmsg.DescribeConfigsRequestResource) ([]configVal
 		if t == nil {
 			return nil, kerr.UnknownTopicOrPartition
 		}
-		return s.cfg.describeTopic(t.Configs), nil
+		return s.cfg.describeTopic(s.backend.View(), t.Configs), nil
 	case kmsg.ConfigResourceTypeBroker:
 		if in.ResourceName == "" {
-			return nil, nil // what is set for all brokers: nothing can be yet
+			return describeAllBrokers(s.backend.View()), nil
 		}
-		if in.ResourceName != strconv.Itoa(int(s.cfg.NodeID)) {
+		if in.ResourceName != s.cfg.id() {
 			return nil, fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, in.ResourceName)
 		}
-		return s.cfg.describeBroker(), nil
+		return s.cfg.describeBroker(s.backend.View()), nil
 	default:
 		return nil, fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, in.ResourceType)
 	}

@@ -329,7 +329,7 @@ func TestDescribeConfigs(t *testing.T) {
 	if got := ask(kmsg.ConfigResourceTypeTopic, "u", false); len(got.Configs) < 35 {
 		t.Errorf("all: %d", len(got.Configs))
 	}
-	if v := ask(kmsg.ConfigResourceTypeBroker, "0", false, "log.retention.ms").Configs[0]; *v.Value != "5000" || !v.ReadOnly {
+	if v := ask(kmsg.ConfigResourceTypeBroker, "0", false, "log.retention.ms").Configs[0]; *v.Value != "5000" || v.ReadOnly {
 		t.Errorf("log.retention.ms of the broker: %+v", v)
 	}
 	for what, tc := range map[string][2]int16{

@@ -60,9 +60,14 @@ func init() { // not a literal: 18 reads the table it stands in
 		apiVersionsAPI,
 		createTopicsAPI,
 		deleteTopicsAPI,
+		createPartitionsAPI,
+		deleteRecordsAPI,
 		initProducerIDAPI,
 		offsetForLeaderEpochAPI,
 		describeConfigsAPI,
+		alterConfigsAPI,
+		incrementalAlterConfigsAPI,
+		listConfigResourcesAPI,
 		describeClusterAPI,
 	}
 }

@@ -17,6 +17,12 @@ type Backend interface {
 	Partition(id projections.TopicID, index int32) (*partition.Partition, error)
 	// CreateTopic returns when the topic's partitions are open.
 	CreateTopic(ctx context.Context, spec coordinator.TopicSpec, validateOnly bool) (*projections.Topic, error)
+	// CreatePartitions returns when the new partitions are open.
+	CreatePartitions(ctx context.Context, id projections.TopicID, count int32, validateOnly bool) error
+	// AlterTopicConfigs and AlterBrokerConfigs return when running partitions go by
+	// what the edit made of the configuration.
+	AlterTopicConfigs(ctx context.Context, id projections.TopicID, edit coordinator.ConfigEdit, validateOnly bool) error
+	AlterBrokerConfigs(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
 	DeleteTopic(ctx context.Context, id projections.TopicID) error
 	// AllocateProducerIDs gives a block of IDs that nobody else gets.
 	AllocateProducerIDs(ctx context.Context) (first, count int64, err error)

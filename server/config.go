@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kaas.dev/kaas/partition"
 )
 
 // Endpoint is one listener: its name and where it listens, or where clients are
@@ -37,6 +39,8 @@ type Config struct {
 	FlushMessages int64
 	// ProducerExpiry is producer.id.expiration.ms.
 	ProducerExpiry time.Duration
+
+	Cleaner partition.CleanerOptions
 
 	MetadataPoll     time.Duration
 	HistoryRetention time.Duration

@@ -57,6 +57,19 @@ var brokerKeys = []configKey{
 	millis("producer.id.expiration.ms", "86400000", 1, "An idempotent producer that sends nothing to a partition for so long is forgotten there.",
 		func(c *Config, d time.Duration) { c.ProducerExpiry = d }),
 
+	millis("log.retention.check.interval.ms", "300000", 1, "How often retention looks for what is to go.",
+		func(c *Config, d time.Duration) { c.Cleaner.RetentionInterval = d }),
+	boolean("log.cleaner.enable", "true", "Whether compacted topics are compacted.",
+		func(c *Config, b bool) { c.Cleaner.NoCompaction = !b }),
+	number("log.cleaner.threads", "1", 1, 100, "Partitions compacted at once.",
+		func(c *Config, n int64) { c.Cleaner.Threads = int(n) }),
+	number("log.cleaner.dedupe.buffer.size", "134217728", 1<<20, math.MaxInt64, "Bytes of memory for keys while compacting, of all threads together.",
+		func(c *Config, n int64) { c.Cleaner.Memory = n }),
+	double("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "Bytes that compaction reads and writes a second, at most.",
+		func(c *Config, f float64) { c.Cleaner.BytesPerSecond = f }),
+	millis("log.cleaner.backoff.ms", "15000", 1, "How long the cleaner waits when nothing is to be compacted.",
+		func(c *Config, d time.Duration) { c.Cleaner.Backoff = d }),
+
 	millis("metadata.poll.interval.ms", "200", 1, "How often the cluster's state is looked at for news.",
 		func(c *Config, d time.Duration) { c.MetadataPoll = d }),
 	millis("metadata.history.retention.ms", "604800000", 1, "Age at which history of the cluster's state is pruned.",
@@ -94,6 +107,17 @@ func number(name, def string, lo, hi int64, doc string, set func(*Config, int64)
 			return fmt.Errorf("%d is not from %d to %d", n, lo, hi)
 		}
 		set(c, n)
+		return nil
+	}}
+}
+
+func double(name, def, doc string, set func(*Config, float64)) configKey {
+	return configKey{name: name, def: def, kind: kmsg.ConfigTypeDouble, doc: doc, set: func(c *Config, s string) error {
+		f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if err != nil || math.IsNaN(f) || f <= 0 {
+			return fmt.Errorf("%q is not a number above 0", s)
+		}
+		set(c, f)
 		return nil
 	}}
 }

@@ -36,7 +36,7 @@ func TestConfigPrecedence(t *testing.T) {
 	if got := c.settings["log.retention.ms"].source; got != "environment KAAS_LOG_RETENTION_MS" {
 		t.Errorf("source %q", got)
 	}
-	if got := c.notActed(); len(got) != 1 || got[0] != "log.retention.ms" {
+	if got := c.notActed(); len(got) != 0 {
 		t.Errorf("not acted on: %v", got)
 	}
 }
@@ -135,6 +135,11 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"message.max.bytes":                  {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
 		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
 		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
+
+		"log.message.timestamp.before.max.ms": {"18", func(c *Config) bool { return c.partitionConfig(topic).TimestampBeforeMax == 18*time.Millisecond }},
+	}
+	for name, row := range cleanerKeys(topic) {
+		table[name] = row
 	}
 	for _, k := range configKeys {
 		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {

@@ -11,11 +11,18 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
 )
+
+// noCluster is a cluster in which nothing is, and that can do nothing.
+type noCluster struct{ Backend }
+
+func (noCluster) View() *projections.Cluster { return projections.NewCluster() }
 
 // pipeServer is a server without a cluster, for what happens before a handler.
 func pipeServer(t *testing.T, sets ...string) *Server {
-	s := Start(testConfig(t, "unused", sets...), "cluster", nil, nil, newMetrics(), testLog(t))
+	s := Start(testConfig(t, "unused", sets...), "cluster", noCluster{}, nil, newMetrics(), testLog(t))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -42,11 +43,16 @@ func (s *Server) failure(key kmsg.Key, err error) int16 {
 	return code
 }
 
-// message is what stands beside an error code in answers that have room for it.
+// message is what stands beside an error code in answers that have room for it: the
+// code's own words, which clients know, are left out where others follow.
 func message(err error) *string {
 	if err == nil {
 		return nil
 	}
 	s := err.Error()
+	var ke *kerr.Error
+	if errors.As(err, &ke) {
+		s = strings.TrimPrefix(s, ke.Error()+": ")
+	}
 	return &s
 }

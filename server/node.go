@@ -57,6 +57,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.metrics.watchCleaner(n.broker.CleanerStats)
 	n.ready.Store(n.broker)
 	n.server = Start(n.cfg, v.ID, n.broker, n.lns, n.metrics, n.log)
 	n.announce(v.ID)
@@ -91,10 +92,13 @@ func probeNew(fs substrate.FS) error {
 	return v.Remove(tmp)
 }
 
+// notSynced is told wherever the setting is seen: at start, and when it changes.
+const notSynced = "log.flush.interval.messages is above 1: acknowledged records are not synced and can be lost"
+
 func (n *Node) announce(clusterID string) {
 	n.log.Info("serving", "node", n.cfg.NodeID, "cluster", clusterID, "listener", n.Addr(), "http", n.HTTPAddr(), "dir", n.cfg.LogDir)
-	if n.cfg.FlushMessages > 1 {
-		n.log.Warn("log.flush.interval.messages is above 1: acknowledged records are not synced and can be lost")
+	if n.cfg.in(n.broker.View()).FlushMessages > 1 {
+		n.log.Warn(notSynced)
 	}
 	if keys := n.cfg.notActed(); len(keys) > 0 {
 		n.log.Warn("set, and shown to clients as topics' defaults, but nothing acts on it yet", "keys", keys)
@@ -141,10 +145,11 @@ func (n *Node) options() coordinator.Options {
 	}
 	return coordinator.Options{
 		NodeID: n.cfg.NodeID, Host: host, Rack: n.cfg.Rack, Listeners: n.advertised(host),
-		PartitionConfig: n.cfg.partitionConfig,
+		PartitionConfig: n.cfg.livePartitionConfig,
 		HistoryAge:      n.cfg.HistoryRetention,
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,
+		Cleaner:         &n.cfg.Cleaner,
 		Log:             n.log,
 	}
 }

@@ -72,9 +72,9 @@ func (s *Server) accept(ln net.Listener) {
 }
 
 func (s *Server) take(nc net.Conn) {
-	c := s.newConn(nc)
+	c, most := s.newConn(nc), s.cfg.in(s.backend.View()).MaxConnections
 	s.mu.Lock()
-	full := int64(len(s.mu.conns)) >= s.cfg.MaxConnections || s.draining()
+	full := int64(len(s.mu.conns)) >= most || s.draining()
 	if !full {
 		s.mu.conns[c] = struct{}{}
 	}

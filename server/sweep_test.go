@@ -180,6 +180,28 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 			}
 			return nil
 		}
+	case *kmsg.DeleteRecordsRequest:
+		r.TimeoutMillis = 20_000
+		for _, name := range s.names {
+			rt := kmsg.NewDeleteRecordsRequestTopic()
+			rt.Topic = name
+			for i := range int32(3) {
+				rp := kmsg.NewDeleteRecordsRequestTopicPartition()
+				rp.Partition, rp.Offset = i, 0
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			r.Topics = append(r.Topics, rt)
+		}
+		return func(resp kmsg.Response) error {
+			for _, rt := range resp.(*kmsg.DeleteRecordsResponse).Topics {
+				for _, rp := range rt.Partitions {
+					if rp.ErrorCode != 0 || rp.LowWatermark != 0 {
+						return fmt.Errorf("%s: %+v", rt.Topic, rp)
+					}
+				}
+			}
+			return nil
+		}
 	case *kmsg.DescribeConfigsRequest:
 		r.IncludeSynonyms, r.IncludeDocumentation = true, true
 		for _, name := range append([]string{"0"}, s.names...) {
@@ -212,6 +234,9 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 		r.EndpointType = 1
 	case *kmsg.InitProducerIDRequest:
 	default:
+		if check := s.fillAdmin(req, fresh, c); check != nil {
+			return check
+		}
 		t.Fatalf("the sweep does not know %s", kmsg.NameForKey(req.Key()))
 	}
 	return func(kmsg.Response) error { return nil }

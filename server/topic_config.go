@@ -16,7 +16,10 @@ import (
 // stored and shown; a broker whose properties set one of those says so at start.
 var acted = map[string]bool{
 	"segment.bytes": true, "segment.ms": true, "index.interval.bytes": true, "max.message.bytes": true,
-	"message.timestamp.type": true, "message.timestamp.after.max.ms": true,
+	"message.timestamp.type": true, "message.timestamp.after.max.ms": true, "message.timestamp.before.max.ms": true,
+	"cleanup.policy": true, "retention.ms": true, "retention.bytes": true, "file.delete.delay.ms": true,
+	"min.cleanable.dirty.ratio": true, "min.compaction.lag.ms": true, "max.compaction.lag.ms": true, "delete.retention.ms": true,
+	"compression.type": true, "compression.gzip.level": true, "compression.lz4.level": true, "compression.zstd.level": true,
 }
 
 // partitionConfig is the configuration of a topic's partitions: what is set for the
@@ -40,14 +43,21 @@ func (c *Config) partitionConfig(t *projections.Topic) partition.Config {
 		IndexIntervalBytes: int(max(1, number("index.interval.bytes"))), // 0 would mean the default
 		MaxMessageBytes:    int(max(1, number("max.message.bytes"))),
 		LogAppendTime:      value("message.timestamp.type") == "LogAppendTime",
-	}
-	switch after := number("message.timestamp.after.max.ms"); {
-	case after > math.MaxInt64/int64(time.Millisecond):
-		pc.TimestampAfterMax = -1
-	default:
-		pc.TimestampAfterMax = max(1, durationMs(after))
+		TimestampAfterMax:  boundMs(number("message.timestamp.after.max.ms")),
+		TimestampBeforeMax: boundMs(number("message.timestamp.before.max.ms")),
+		Cleanup:            cleanup(value, number),
+		Compression:        compression(value, number),
 	}
 	return pc
+}
+
+// boundMs is a bound of n milliseconds; what a Duration cannot hold is no bound. Zero
+// is less than any millisecond, for a configuration's zero is its default.
+func boundMs(n int64) time.Duration {
+	if n > math.MaxInt64/int64(time.Millisecond) {
+		return -1
+	}
+	return max(1, durationMs(n))
 }
 
 // durationMs is n milliseconds; what a Duration cannot hold is its longest.
@@ -76,36 +86,60 @@ type configValue struct {
 	synonyms []configValue
 }
 
-// describeTopic shows every configuration of a topic for which set is set.
-func (c *Config) describeTopic(set map[string]string) (out []configValue) {
+// describeTopic shows every configuration of a topic for which set is set, with
+// where it comes from in Kafka's order: the topic, this broker, all brokers, this
+// broker's own properties, the default.
+func (c *Config) describeTopic(view *projections.Cluster, set map[string]string) (out []configValue) {
 	for _, tc := range projections.TopicConfigs() {
 		var syn []configValue
 		if v, ok := set[tc.Name]; ok {
 			syn = append(syn, configValue{name: tc.Name, value: v, source: kmsg.ConfigSourceDynamicTopicConfig})
 		}
-		fallback := tc.Name
 		if k := keyNamed(tc.Broker); k != nil {
-			fallback = tc.Broker
-			if s := c.settings[tc.Broker]; s.source != "" {
-				syn = append(syn, configValue{name: tc.Broker, value: c.topicDefaults[tc.Name], source: kmsg.ConfigSourceStaticBrokerConfig})
-			}
+			syn = append(syn, c.brokerSynonyms(view, k)...)
+		} else {
+			syn = append(syn, configValue{name: tc.Name, value: tc.Default, source: kmsg.ConfigSourceDefaultConfig})
 		}
-		syn = append(syn, configValue{name: fallback, value: tc.Default, source: kmsg.ConfigSourceDefaultConfig})
 		out = append(out, configValue{name: tc.Name, value: syn[0].value, source: syn[0].source, kind: tc.Type, doc: tc.Doc, synonyms: syn})
 	}
 	return out
 }
 
-// describeBroker shows every key of this broker. None can be changed while it runs.
-func (c *Config) describeBroker() (out []configValue) {
-	for _, k := range configKeys {
-		var syn []configValue
-		s := c.settings[k.name]
-		if s.source != "" {
-			syn = append(syn, configValue{name: k.name, value: s.value, source: kmsg.ConfigSourceStaticBrokerConfig})
+// brokerSynonyms is all that is set for a broker's key, strongest first.
+func (c *Config) brokerSynonyms(view *projections.Cluster, k *configKey) (syn []configValue) {
+	if v, ok := view.BrokerConfigs(c.id())[k.name]; ok && k.live() {
+		syn = append(syn, configValue{name: k.name, value: v, source: kmsg.ConfigSourceDynamicBrokerConfig})
+	}
+	if v, ok := view.BrokerConfigs("")[k.name]; ok && k.live() {
+		syn = append(syn, configValue{name: k.name, value: v, source: kmsg.ConfigSourceDynamicDefaultBrokerConfig})
+	}
+	if s := c.settings[k.name]; s.source != "" {
+		syn = append(syn, configValue{name: k.name, value: strings.TrimSpace(s.value), source: kmsg.ConfigSourceStaticBrokerConfig})
+	}
+	return append(syn, configValue{name: k.name, value: k.def, source: kmsg.ConfigSourceDefaultConfig})
+}
+
+// describeBroker shows every key of this broker.
+func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
+	for i := range configKeys {
+		k := &configKeys[i]
+		syn := c.brokerSynonyms(view, k)
+		out = append(out, configValue{name: k.name, value: syn[0].value, source: syn[0].source, kind: k.kind, doc: k.doc, readOnly: !k.live(), synonyms: syn})
+	}
+	return out
+}
+
+// describeAllBrokers shows what is set for all brokers, and nothing else.
+func describeAllBrokers(view *projections.Cluster) (out []configValue) {
+	set := view.BrokerConfigs("")
+	for i := range configKeys {
+		k := &configKeys[i]
+		v, ok := set[k.name]
+		if !ok || !k.live() {
+			continue
 		}
-		syn = append(syn, configValue{name: k.name, value: k.def, source: kmsg.ConfigSourceDefaultConfig})
-		out = append(out, configValue{name: k.name, value: syn[0].value, source: syn[0].source, kind: k.kind, doc: k.doc, readOnly: true, synonyms: syn})
+		syn := []configValue{{name: k.name, value: v, source: kmsg.ConfigSourceDynamicDefaultBrokerConfig}}
+		out = append(out, configValue{name: k.name, value: v, source: syn[0].source, kind: k.kind, doc: k.doc, synonyms: syn})
 	}
 	return out
 }

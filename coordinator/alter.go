@@ -1,0 +1,145 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/projections"
+)
+
+// ConfigEdit returns the configuration that a resource is to have, given the cluster
+// and what is set for the resource now; or an error that refuses. It changes neither,
+// may run more than once, and must come to the same when it runs on its own result.
+type ConfigEdit func(view *projections.Cluster, set map[string]string) (map[string]string, error)
+
+// AlterTopicConfigs changes what is set for a topic and returns when that is
+// committed and the topic's partitions here go by it. With validateOnly it changes
+// nothing. The edit runs at the point that orders all changes.
+//
+// Errors are the edit's, or wrap kerr.UnknownTopicOrPartition, InvalidConfig,
+// NotController when the broker ends, KafkaStorageError, and RequestTimedOut with
+// ctx, when the change may be made nevertheless.
+func (b *Broker) AlterTopicConfigs(ctx context.Context, id projections.TopicID, edit ConfigEdit, validateOnly bool) error {
+	return b.alter(ctx, "topic "+b.nameOf(id), validateOnly, func(c *projections.Cluster) (*projections.ConfigChanged, error) {
+		t := c.TopicByID(id)
+		if t == nil {
+			return nil, fmt.Errorf("%w: topic %s", kerr.UnknownTopicOrPartition, id)
+		}
+		next, err := edit(c, t.Configs)
+		if err != nil {
+			return nil, err
+		}
+		if err := projections.ValidateTopicConfigs(next); err != nil {
+			return nil, err
+		}
+		return changed(&projections.ConfigChanged{Resource: projections.ResourceTopic, Name: t.Name, TopicID: id}, t.Configs, next), nil
+	})
+}
+
+// AlterBrokerConfigs does the same for this broker, by its ID in decimal, or for all
+// brokers, by "". What is set for brokers is the edit's to judge.
+func (b *Broker) AlterBrokerConfigs(ctx context.Context, name string, edit ConfigEdit, validateOnly bool) error {
+	if name != "" && name != strconv.Itoa(int(b.opt.NodeID)) {
+		return fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, name)
+	}
+	return b.alter(ctx, fmt.Sprintf("broker %q", name), validateOnly, func(c *projections.Cluster) (*projections.ConfigChanged, error) {
+		set := c.BrokerConfigs(name)
+		next, err := edit(c, set)
+		if err != nil {
+			return nil, err
+		}
+		return changed(&projections.ConfigChanged{Resource: projections.ResourceBroker, Name: name}, set, next), nil
+	})
+}
+
+// changed fills in what next has other than set; nil if nothing.
+func changed(e *projections.ConfigChanged, set, next map[string]string) *projections.ConfigChanged {
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		if _, ok := next[k]; !ok {
+			e.Deleted = append(e.Deleted, k)
+		}
+	}
+	for k, v := range next {
+		if old, ok := set[k]; !ok || old != v {
+			if e.Set == nil {
+				e.Set = map[string]string{}
+			}
+			e.Set[k] = v
+		}
+	}
+	if e.Set == nil && e.Deleted == nil {
+		return nil
+	}
+	return e
+}
+
+// alter has what decide returns committed and shown, as work of the broker.
+func (b *Broker) alter(ctx context.Context, what string, validateOnly bool, decide func(*projections.Cluster) (*projections.ConfigChanged, error)) error {
+	if validateOnly {
+		_, err := decide(b.View())
+		return err
+	}
+	publish := func(c *projections.Cluster) ([]metalog.Event, error) {
+		e, err := decide(c)
+		if err != nil || e == nil {
+			return nil, err
+		}
+		return projections.NewEvents(e)
+	}
+	return b.await(ctx, "alter "+what, func() error {
+		err := b.publish(b.run, "configuration of "+what+" altered", publish)
+		if err == nil {
+			b.log.Info("configuration altered", "of", what)
+		}
+		return err
+	})
+}
+
+// await runs work that belongs to the broker and waits for it, or for ctx.
+func (b *Broker) await(ctx context.Context, what string, work func() error) error {
+	done := make(chan error, 1)
+	if !b.spawn(func() { done <- work() }) {
+		return clientError(b.whyEnded())
+	}
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return clientError(fmt.Errorf("%s: %w", what, err))
+	}
+	return nil
+}
+
+// reconfigureLocked has the partitions that are served go by the new view, where it
+// changes their configuration.
+func (b *Broker) reconfigureLocked(old, view *projections.Cluster, table slotTable) {
+	all := !sameSettings(old, view, "") || !sameSettings(old, view, strconv.Itoa(int(b.opt.NodeID)))
+	for _, t := range view.Topics() {
+		before := old.TopicByID(t.ID)
+		if !all && (before == t || before == nil || maps.Equal(before.Configs, t.Configs)) {
+			continue
+		}
+		cfg := b.partitionConfig(view, t)
+		for _, s := range table[t.ID] {
+			if s == nil {
+				continue
+			}
+			if p := s.p.Load(); p != nil {
+				p.Reconfigure(cfg)
+			}
+		}
+	}
+}
+
+func sameSettings(old, view *projections.Cluster, broker string) bool {
+	return maps.Equal(old.BrokerConfigs(broker), view.BrokerConfigs(broker))
+}

@@ -1,0 +1,251 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Codecs, as in a batch's attributes.
+const (
+	codecNone   = 0
+	codecGzip   = 1
+	codecSnappy = 2
+	codecLZ4    = 3
+	codecZstd   = 4
+)
+
+// maxInflated is how many bytes the records of one batch may be, decompressed.
+const maxInflated = 128 << 20
+
+var errBomb = fmt.Errorf("%w: decompressed they are too many bytes", errRecords)
+
+// inflate appends what src decompresses to, at most limit bytes.
+func inflate(dst []byte, codec uint16, src []byte, limit int) (out []byte, err error) {
+	switch codec {
+	case codecNone:
+		return append(dst, src...), nil
+	case codecGzip:
+		out, err = inflateGzip(dst, src, limit)
+	case codecSnappy:
+		out, err = inflateSnappy(dst, src, limit)
+	case codecLZ4:
+		r := lz4Readers.Get().(*lz4.Reader)
+		defer lz4Readers.Put(r)
+		r.Reset(bytes.NewReader(src))
+		out, err = readAll(dst, r, limit)
+	case codecZstd:
+		out, err = inflateZstd(dst, src, limit)
+	default:
+		err = fmt.Errorf("codec %d is unknown", codec)
+	}
+	if err != nil && !errors.Is(err, errRecords) {
+		err = fmt.Errorf("%w: %w", errRecords, err)
+	}
+	return out, err
+}
+
+var (
+	gzipReaders sync.Pool
+	lz4Readers  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
+)
+
+// zstdReader may be used by any number of goroutines.
+var zstdReader = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxInflated))
+})
+
+// readAll appends what r gives, at most limit bytes.
+func readAll(dst []byte, r io.Reader, limit int) ([]byte, error) {
+	from := len(dst)
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case len(dst)-from > limit:
+			return nil, errBomb
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+func inflateGzip(dst, src []byte, limit int) ([]byte, error) {
+	r, _ := gzipReaders.Get().(*gzip.Reader)
+	if r == nil {
+		r = new(gzip.Reader)
+	}
+	if err := r.Reset(bytes.NewReader(src)); err != nil {
+		return nil, err
+	}
+	defer gzipReaders.Put(r)
+	return readAll(dst, r, limit)
+}
+
+func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
+	d, err := zstdReader()
+	if err != nil {
+		return nil, err
+	}
+	var h zstd.Header
+	if err := h.Decode(src); err != nil {
+		return nil, err
+	}
+	if h.HasFCS && h.FrameContentSize > uint64(limit) {
+		return nil, errBomb
+	}
+	out, err := d.DecodeAll(src, dst)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || err == nil && len(out)-len(dst) > limit {
+		return nil, errBomb
+	}
+	return out, err
+}
+
+// Snappy comes as one block, or framed as by the Java library: 8 bytes of magic, two
+// version numbers, then blocks with their length before them.
+var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
+
+const (
+	xerialHeader = 16
+	xerialBlock  = 32 << 10
+)
+
+func inflateSnappy(dst, src []byte, limit int) ([]byte, error) {
+	if !bytes.HasPrefix(src, xerialMagic) {
+		return inflateBlock(dst, src, limit)
+	}
+	if len(src) < xerialHeader {
+		return nil, io.ErrUnexpectedEOF
+	}
+	from := len(dst)
+	for src = src[xerialHeader:]; len(src) > 0; {
+		if len(src) < 4 || uint64(binary.BigEndian.Uint32(src)) > uint64(len(src)-4) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		n := int(binary.BigEndian.Uint32(src))
+		var err error
+		if dst, err = inflateBlock(dst, src[4:4+n], limit-(len(dst)-from)); err != nil {
+			return nil, err
+		}
+		src = src[4+n:]
+	}
+	return dst, nil
+}
+
+func inflateBlock(dst, src []byte, limit int) ([]byte, error) {
+	n, err := s2.DecodedLen(src)
+	if err != nil {
+		return nil, err
+	}
+	// A block grows 64-fold at the very most.
+	if n > limit || n > 64*(len(src)+64) {
+		return nil, errBomb
+	}
+	at := len(dst)
+	if cap(dst)-at < n {
+		dst = append(make([]byte, 0, max(at+n, 2*cap(dst))), dst...)
+	}
+	if _, err := s2.Decode(dst[at:at+n:at+n], src); err != nil {
+		return nil, err
+	}
+	return dst[:at+n], nil
+}
+
+// deflate appends src, compressed. The level is that of the codec's compression.*.level.
+func deflate(dst []byte, codec uint16, level int, src []byte) ([]byte, error) {
+	switch codec {
+	case codecNone:
+		return append(dst, src...), nil
+	case codecGzip:
+		return deflateGzip(dst, level, src)
+	case codecSnappy:
+		return deflateSnappy(dst, src), nil
+	case codecLZ4:
+		return deflateLZ4(dst, level, src)
+	case codecZstd:
+		return deflateZstd(dst, level, src)
+	}
+	return nil, fmt.Errorf("codec %d is unknown", codec)
+}
+
+// sink is an io.Writer that appends.
+type sink struct{ b []byte }
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.b = append(s.b, p...)
+	return len(p), nil
+}
+
+func deflateGzip(dst []byte, level int, src []byte) ([]byte, error) {
+	out := &sink{dst}
+	w, err := gzip.NewWriterLevel(out, level)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return out.b, err
+}
+
+func deflateSnappy(dst, src []byte) []byte {
+	dst = append(dst, xerialMagic...)
+	dst = binary.BigEndian.AppendUint32(dst, 1)
+	dst = binary.BigEndian.AppendUint32(dst, 1)
+	for len(src) > 0 {
+		n := min(len(src), xerialBlock)
+		at := len(dst)
+		dst = append(dst, make([]byte, 4+s2.MaxEncodedLen(n))...)
+		block := s2.EncodeSnappy(dst[at+4:], src[:n])
+		binary.BigEndian.PutUint32(dst[at:], uint32(len(block)))
+		dst, src = dst[:at+4+len(block)], src[n:]
+	}
+	return dst
+}
+
+// lz4Levels are this library's, by ninths of the 17 that Kafka knows.
+var lz4Levels = []lz4.CompressionLevel{lz4.Fast, lz4.Level1, lz4.Level2, lz4.Level3, lz4.Level4, lz4.Level5, lz4.Level6, lz4.Level7, lz4.Level8, lz4.Level9}
+
+func deflateLZ4(dst []byte, level int, src []byte) ([]byte, error) {
+	out := &sink{dst}
+	w := lz4.NewWriter(out)
+	l := lz4Levels[min(max(level, 0), 17)/2]
+	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false), lz4.CompressionLevelOption(l)); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return out.b, err
+}
+
+// zstdWriters has an encoder for each level, which any number of goroutines may use.
+var zstdWriters sync.Map
+
+func deflateZstd(dst []byte, level int, src []byte) ([]byte, error) {
+	l := zstd.EncoderLevelFromZstd(level)
+	w, ok := zstdWriters.Load(l)
+	if !ok {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(l), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		if err != nil {
+			return nil, err
+		}
+		w, _ = zstdWriters.LoadOrStore(l, e)
+	}
+	return w.(*zstd.Encoder).EncodeAll(src, dst), nil
+}

@@ -1,0 +1,37 @@
+package server
+
+// AlterConfigs, key 33, versions 0 to 2.
+//
+// What the request names becomes all that is set for the resource: every other key
+// goes back to its default. Topics, this broker by its ID, and all brokers by the
+// empty name. A resource is changed whole or not at all.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var alterConfigsAPI = api{key: kmsg.AlterConfigs, min: 0, max: 2, start: (*Server).alterConfigs}
+
+func (s *Server) alterConfigs(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.AlterConfigsRequest)
+	as := make([]alteration, len(req.Resources))
+	for i := range req.Resources {
+		in := &req.Resources[i]
+		as[i] = alteration{configResource: configResource{in.ResourceType, in.ResourceName}, replace: true}
+		for _, c := range in.Configs {
+			as[i].ops = append(as[i].ops, configOp{c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value})
+		}
+	}
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
+		resp := kmsg.NewPtrAlterConfigsResponse()
+		for i, err := range s.alterAll(ctx, as, req.ValidateOnly) {
+			out := kmsg.NewAlterConfigsResponseResource()
+			out.ResourceType, out.ResourceName = as[i].kind, as[i].name
+			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.AlterConfigs, err), message(err)
+			resp.Resources = append(resp.Resources, out)
+		}
+		return resp
+	})
+}

@@ -1,0 +1,37 @@
+package server
+
+// IncrementalAlterConfigs, key 44, versions 0 and 1 (KIP-339).
+//
+// Only the keys that are named change: SET and DELETE any, APPEND and SUBTRACT lists,
+// where a key that is not set counts as what it inherits. Resources as for
+// AlterConfigs.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var incrementalAlterConfigsAPI = api{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, start: (*Server).incrementalAlterConfigs}
+
+func (s *Server) incrementalAlterConfigs(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.IncrementalAlterConfigsRequest)
+	as := make([]alteration, len(req.Resources))
+	for i := range req.Resources {
+		in := &req.Resources[i]
+		as[i] = alteration{configResource: configResource{in.ResourceType, in.ResourceName}}
+		for _, c := range in.Configs {
+			as[i].ops = append(as[i].ops, configOp{c.Name, c.Op, c.Value})
+		}
+	}
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
+		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		for i, err := range s.alterAll(ctx, as, req.ValidateOnly) {
+			out := kmsg.NewIncrementalAlterConfigsResponseResource()
+			out.ResourceType, out.ResourceName = as[i].kind, as[i].name
+			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.IncrementalAlterConfigs, err), message(err)
+			resp.Resources = append(resp.Resources, out)
+		}
+		return resp
+	})
+}

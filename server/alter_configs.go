@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/projections"
+)
+
+// alterTimeout is how long a change of configuration is waited for: its requests
+// name no time.
+const alterTimeout = 30 * time.Second
+
+// inTurn answers a request that changes the cluster once all earlier ones of its
+// connection are answered: a client that does not wait may count on their order.
+func inTurn(r *request, change func(context.Context) kmsg.Response) (reply, error) {
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		select {
+		case <-r.turn:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return change(ctx), nil
+	})
+}
+
+// configResource is a resource as a request names it.
+type configResource struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+// alteration is what a request asks of one resource.
+type alteration struct {
+	configResource
+	ops     []configOp
+	replace bool // what is not named goes back to its default
+}
+
+// alterAll makes the changes of a request, each resource for itself, and returns an
+// error for each.
+func (s *Server) alterAll(ctx context.Context, as []alteration, validateOnly bool) []error {
+	ctx, cancel := context.WithTimeout(ctx, alterTimeout)
+	defer cancel()
+	times := map[configResource]int{}
+	for _, a := range as {
+		times[a.configResource]++
+	}
+	errs := make([]error, len(as))
+	inParallel(len(as), func(i int) {
+		if times[as[i].configResource] > 1 {
+			errs[i] = fmt.Errorf("%w: the resource stands twice in the request", kerr.InvalidRequest)
+			return
+		}
+		errs[i] = s.alterOne(ctx, as[i], validateOnly)
+	})
+	return errs
+}
+
+func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) error {
+	if err := checkOps(a.ops); err != nil {
+		return err
+	}
+	switch a.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return s.alterTopic(ctx, a, validateOnly)
+	case kmsg.ConfigResourceTypeBroker:
+		if a.name != "" && a.name != s.cfg.id() {
+			return fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, a.name)
+		}
+		return s.alterBroker(ctx, a, validateOnly)
+	default:
+		return fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, a.kind)
+	}
+}
+
+func (s *Server) alterBroker(ctx context.Context, a alteration, validateOnly bool) error {
+	edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error { return s.cfg.checkBrokerConfigs(next) })
+	err := s.backend.AlterBrokerConfigs(ctx, a.name, edit, validateOnly)
+	if err == nil && !validateOnly && s.cfg.in(s.backend.View()).FlushMessages > 1 {
+		s.log.Warn(notSynced)
+	}
+	return err
+}
+
+func (s *Server) alterTopic(ctx context.Context, a alteration, validateOnly bool) error {
+	if a.name == "" {
+		return fmt.Errorf("%w: topics have no common configuration", kerr.InvalidRequest)
+	}
+	if err := projections.ValidateTopicName(a.name); err != nil {
+		return err
+	}
+	edit, view := s.edit(a, s.cfg.checkTopicConfigs), s.backend.View()
+	t := view.Topic(a.name)
+	if t == nil { // what no topic could have is told first, as Kafka does
+		if _, err := edit(view, nil); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: topic %q", kerr.UnknownTopicOrPartition, a.name)
+	}
+	return s.backend.AlterTopicConfigs(ctx, t.ID, edit, validateOnly)
+}
+
+// edit makes the changes on what is set when they come to be ordered, and has the
+// whole judged.
+func (s *Server) edit(a alteration, check func(*projections.Cluster, map[string]string) error) coordinator.ConfigEdit {
+	return func(view *projections.Cluster, set map[string]string) (map[string]string, error) {
+		if a.replace {
+			set = nil
+		}
+		next, err := applyOps(a.kind, set, a.ops, func(key string) string { return s.cfg.inherited(view, a.kind, a.name, key) })
+		if err != nil {
+			return nil, err
+		}
+		if a.kind == kmsg.ConfigResourceTypeBroker {
+			return next, check(view, named(next, a.ops))
+		}
+		return next, check(view, next)
+	}
+}
+
+// named is the part of a configuration that a request names. What a broker has from
+// an earlier build, which knew more, does not stand in the way of a change.
+func named(set map[string]string, ops []configOp) map[string]string {
+	out := map[string]string{}
+	for _, o := range ops {
+		if v, ok := set[o.name]; ok {
+			out[o.name] = strings.TrimSpace(v)
+		}
+	}
+	return out
+}
