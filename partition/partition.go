@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -40,6 +41,8 @@ type Partition struct {
 		closed  bool  // the closed manifest is out
 		changed chan struct{}
 
+		watchers map[chan<- struct{}]struct{}
+
 		next    int64 // offset of the next append
 		queue   [][]byte
 		group   chan struct{} // closed when what is queued now is committed
@@ -68,6 +71,8 @@ type Partition struct {
 	active *segment // where the writer writes; the writer's
 	gen    uint32   // of the next segment; the writer's
 	spare  [][]byte // the writer's
+
+	distrusted atomic.Bool // see Region.Trusted
 
 	recPos int64 // byte of the recovery point in the newest admitted segment; the committer's
 }
@@ -124,6 +129,7 @@ func (p *Partition) wake() {
 		close(p.mu.changed)
 		p.mu.changed = nil
 	}
+	p.tellWatchers()
 }
 
 // EpochEnd answers OffsetForLeaderEpoch (KIP-101, KIP-279): the largest epoch at or

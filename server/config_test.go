@@ -135,6 +135,9 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"message.max.bytes":                  {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
 		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
 		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
+
+		"max.incremental.fetch.session.cache.slots": {"18", func(c *Config) bool { return c.FetchSessions == 18 }},                    // TestFetchSessionsEvict
+		"min.incremental.fetch.session.eviction.ms": {"19", func(c *Config) bool { return c.FetchSessionAge == 19*time.Millisecond }}, // likewise
 	}
 	for _, k := range configKeys {
 		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {
