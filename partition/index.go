@@ -144,6 +144,17 @@ func (p *Partition) writeIndex(id SegmentID, x *index) {
 	_ = f.Close()
 }
 
+// saveRebuilt spares the next reader the scan, where there was no file. A damaged one
+// stays: nothing is replaced.
+func (p *Partition) saveRebuilt(s *segment, x *index) {
+	p.mu.Lock()
+	whole := p.mu.err == nil && s.ended && x.upto == s.size
+	p.mu.Unlock()
+	if whole {
+		p.writeIndex(s.id, x)
+	}
+}
+
 func (p *Partition) readIndex(s *segment) (*index, bool) {
 	name := path.Join(p.dir, s.id.IndexName())
 	b, err := p.v.ReadFile(name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -361,5 +362,106 @@ func TestCutFindsDamage(t *testing.T) {
 		if _, err := p.active.file.WriteAt([]byte{2}, i*size+16); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// readOrCut reads by either way.
+func readOrCut(ctx context.Context, p *Partition, rng *rand.Rand, offset int64, maxBytes int) (Fetched, error) {
+	if rng.IntN(2) == 0 {
+		return p.Read(ctx, offset, maxBytes, true)
+	}
+	place := At(offset)
+	if rng.IntN(2) == 0 {
+		var err error
+		if place, err = p.Locate(ctx, offset); err != nil {
+			return Fetched{}, err
+		}
+	}
+	c, err := p.Cut(ctx, place, maxBytes, true)
+	f := Fetched{HighWatermark: c.HighWatermark, LastStableOffset: c.LastStableOffset, LogStart: c.LogStart}
+	if c.Region != nil {
+		defer c.Region.Release()
+		f.Records, err = c.Region.Bytes()
+	}
+	return f, err
+}
+
+// F-02: from every offset below the high watermark a fetch comes on, whatever holes
+// compaction has left: within a segment, at its beginning and at its end, and where a
+// whole segment has nothing left but one batch.
+func TestCutOverHoles(t *testing.T) {
+	p := open(t, newSession(t, dirVolume(t)), 1, testConfig())
+	abandon(t, p)
+	var all []batch
+	put := func(base int64, values ...string) {
+		b := batch(rec(0, values...))
+		b.place(base, 1)
+		if _, err := p.active.file.WriteAt(b, p.active.size); err != nil {
+			t.Fatal(err)
+		}
+		p.wrote([][]byte{b})
+		all = append(all, b)
+	}
+	for _, bases := range [][]int64{{0, 3, 5, 20}, {37, 90}, {150}, {160, 162, 199}} {
+		ok(t, p.roll(bases[0]/10*10)) // below its first batch
+		for _, b := range bases {
+			put(b, "a", "b")
+		}
+	}
+	p.mu.Lock()
+	s := p.active
+	p.mu.next, p.mu.written, p.mu.hw = s.end, mark{s.end, s, s.size}, mark{s.end, s, s.size}
+	p.mu.Unlock()
+	for at := range s.end {
+		for _, minBytes := range []int{0, 1, 1 << 20} {
+			got, err := p.Cut(context.Background(), At(at), minBytes, true)
+			ok(t, err)
+			if got.Region == nil {
+				t.Fatalf("nothing at %d of %d", at, s.end)
+			}
+			recs, err := got.Region.Bytes()
+			ok(t, err)
+			got.Region.Release()
+			want := int64(-1)
+			for _, b := range all {
+				if b.next() > at {
+					want = b.base()
+					break
+				}
+			}
+			if b := batch(recs); b.base() != want || b.next() <= at {
+				t.Fatalf("fetch at %d begins with the batch of %d, want %d", at, b.base(), want)
+			}
+		}
+	}
+}
+
+// An index that had to be rebuilt is there for the next reader.
+func TestRebuiltIndexIsKept(t *testing.T) {
+	dir := t.TempDir()
+	var n atomic.Int64
+	v := newVolume(t, countingFS{must(substrate.OpenDir(dir))(t), &n, nil})
+	cfg := testConfig()
+	cfg.FlushMessages = 1 << 40
+	p := open(t, newSession(t, v), 1, cfg)
+	b := rec(0, strings.Repeat("x", 2000))
+	for range 500 {
+		_, err := p.Append(context.Background(), bytes.Clone(b))
+		ok(t, err)
+	}
+	appendOne(t, p, bytes.Clone(b))
+	ok(t, p.Relinquish(context.Background()))
+	name := path.Join(p.dir, p.mu.segs[0].id.IndexName())
+	ok(t, v.Remove(name))
+	for i, most := range []int64{2 << 20, 64 << 10} {
+		p = open(t, newSession(t, v), int32(2+i), cfg)
+		n.Store(0)
+		got, err := p.Cut(context.Background(), At(250), 2100, true)
+		ok(t, err)
+		got.Region.Release()
+		if n.Load() > most {
+			t.Errorf("reader %d reads %d bytes", i, n.Load())
+		}
+		ok(t, p.Abandon(context.Background()))
 	}
 }
