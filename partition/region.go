@@ -116,10 +116,11 @@ func (r *Region) ReadAt(b []byte, off int64) error { return r.p.readAt(r.s, b, r
 func (r *Region) Trusted() bool { return !r.p.distrusted.Load() }
 
 // Distrust tells that the region could not be read.
-func (r *Region) Distrust(err error) {
-	if r.p.distrusted.CompareAndSwap(false, true) {
-		r.p.cfg.Log.Warn("records could not be sent from their file", "partition", r.p.name, "file", r.p.file(r.s.id), "byte", r.pos, "size", r.size, "err", err)
-	}
+func (r *Region) Distrust() { r.p.distrusted.Store(true) }
+
+// String names the region for people.
+func (r *Region) String() string {
+	return fmt.Sprintf("%s bytes %d to %d", r.p.file(r.s.id), r.pos, r.pos+r.size)
 }
 
 // File is the region's file and where in it the region begins, if the kernel can send it.
@@ -147,7 +148,7 @@ type watchedFile struct {
 
 // Sendfile implements [substrate.Sendable].
 func (w watchedFile) Sendfile(socket uintptr, off int64, n int) (int, error) {
-	t := time.AfterFunc(hangs, func() { w.r.Distrust(context.DeadlineExceeded) })
+	t := time.AfterFunc(hangs, w.r.Distrust)
 	defer t.Stop()
 	return w.Sendable.Sendfile(socket, off, n)
 }

@@ -57,8 +57,9 @@ func (c *conn) sendPayload(p *payload) error {
 	}
 	err := c.sendRegion(p.file)
 	if err != nil && !isPeers(err) {
-		p.file.Distrust(err)
-		return fmt.Errorf("records of a fetch: %w", err)
+		p.file.Distrust()
+		c.s.log.Error("records cannot be sent from their file", "region", p.file.String(), "err", err)
+		return fmt.Errorf("records of a fetch: %s: %w", p.file, err)
 	}
 	return err
 }
