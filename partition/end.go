@@ -88,10 +88,15 @@ func (p *Partition) bury() {
 	closed := p.mu.closed
 	var open []*handle
 	for _, s := range p.mu.segs {
-		if s.file != nil {
+		switch {
+		case s.file == nil:
+			continue
+		case s.file.refs > 0: // a region is being sent: its release closes the file
+			s.file.gone = true
+		default:
 			open = append(open, s.file)
-			s.file = nil
 		}
+		s.file = nil
 	}
 	p.mu.Unlock()
 	closeAll(open)

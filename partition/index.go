@@ -50,6 +50,40 @@ func (x *index) floor(rel int64) int64 {
 	return int64(x.entries[i-1].pos)
 }
 
+// entryFor points at or before the batch that contains the relative offset.
+func (x *index) entryFor(rel int64) indexEntry {
+	return x.before(sort.Search(len(x.entries), func(i int) bool { return int64(x.entries[i].rel) > rel }))
+}
+
+// entryUpTo points at the last batch known to begin at or before a byte.
+func (x *index) entryUpTo(pos int64) indexEntry {
+	return x.before(sort.Search(len(x.entries), func(i int) bool { return int64(x.entries[i].pos) > pos }))
+}
+
+func (x *index) before(i int) indexEntry {
+	if i == 0 {
+		return indexEntry{}
+	}
+	return x.entries[i-1]
+}
+
+// fileEntries is the most that an index file holds, so that loading one reads no more
+// than 512 KiB.
+const fileEntries = 32 << 10
+
+// sparse is every n-th entry, at most fileEntries of them. The first one stays.
+func (x *index) sparse() []indexEntry {
+	n := (len(x.entries) + fileEntries - 1) / fileEntries
+	if n <= 1 {
+		return x.entries
+	}
+	out := make([]indexEntry, 0, fileEntries)
+	for i := 0; i < len(x.entries); i += n {
+		out = append(out, x.entries[i])
+	}
+	return out
+}
+
 // floorTime is a byte at or before the first batch with a timestamp of at least ts.
 func (x *index) floorTime(ts int64) int64 {
 	i := sort.Search(len(x.entries), func(i int) bool { return x.entries[i].before >= ts })
@@ -68,8 +102,9 @@ type indexBody struct {
 }
 
 func (x *index) encode() ([]byte, error) {
-	raw := make([]byte, 0, 16*len(x.entries))
-	for _, e := range x.entries {
+	entries := x.sparse()
+	raw := make([]byte, 0, 16*len(entries))
+	for _, e := range entries {
 		raw = binary.BigEndian.AppendUint32(raw, e.rel)
 		raw = binary.BigEndian.AppendUint32(raw, e.pos)
 		raw = binary.BigEndian.AppendUint64(raw, uint64(e.before))
@@ -109,6 +144,17 @@ func (p *Partition) writeIndex(id SegmentID, x *index) {
 	}
 	_, _ = f.WriteAt(data, 0) // a torn one fails its checksum
 	_ = f.Close()
+}
+
+// saveRebuilt spares the next reader the scan, where there was no file. A damaged one
+// stays: nothing is replaced.
+func (p *Partition) saveRebuilt(s *segment, x *index) {
+	p.mu.Lock()
+	whole := p.mu.err == nil && s.ended && x.upto == s.size
+	p.mu.Unlock()
+	if whole {
+		p.writeIndex(s.id, x)
+	}
 }
 
 func (p *Partition) readIndex(s *segment) (*index, bool) {

@@ -41,6 +41,8 @@ type Partition struct {
 		closed  bool  // the closed manifest is out
 		changed chan struct{}
 
+		watchers map[chan<- struct{}]struct{}
+
 		next    int64 // offset of the next append
 		queue   [][]byte
 		group   chan struct{} // closed when what is queued now is committed
@@ -74,8 +76,9 @@ type Partition struct {
 	active *segment // where the writer writes; the writer's
 	spare  [][]byte // the writer's
 
-	gen    atomic.Uint32 // of the next segment
-	upkeep upkeep
+	gen        atomic.Uint32 // of the next segment
+	upkeep     upkeep
+	distrusted atomic.Bool // see Region.Trusted
 
 	recPos int64 // byte of the recovery point in the newest admitted segment; the committer's
 }
@@ -132,6 +135,7 @@ func (p *Partition) wake() {
 		close(p.mu.changed)
 		p.mu.changed = nil
 	}
+	p.tellWatchers()
 }
 
 // EpochEnd answers OffsetForLeaderEpoch (KIP-101, KIP-279): the largest epoch at or

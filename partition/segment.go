@@ -199,6 +199,7 @@ func (p *Partition) indexed(ctx context.Context, s *segment) (index, error) {
 		if err != nil {
 			return index{}, err
 		}
+		p.saveRebuilt(s, x)
 	}
 	p.mu.Lock()
 	if !s.dropped {

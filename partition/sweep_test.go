@@ -477,7 +477,7 @@ func (b *simBroker) consume(ctx context.Context, s *substrate.Session, p *Partit
 		o.mu.Lock()
 		before := max(o.shown, o.acked)
 		o.mu.Unlock()
-		f, err := p.Read(ctx, at, 100+rng.IntN(2000), true)
+		f, err := readOrCut(ctx, p, rng, at, 100+rng.IntN(2000))
 		if b.w.keys.tooOld(o, err, at, f) {
 			continue
 		}

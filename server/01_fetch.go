@@ -2,13 +2,18 @@ package server
 
 // Fetch, key 1, versions 4 to 18.
 //
-// Every answer has session ID 0: clients send all their partitions each time. A
-// request inside a session that was never given gets FETCH_SESSION_ID_NOT_FOUND and
-// the client starts over. Topics are named by ID from version 13. The first batch
-// found is sent even if it is larger than asked for (KIP-74). Answers rest on a
-// Check no older than a second. A consumer is never told an error code that the
-// Java client does not know for Fetch. NOT_LEADER_OR_FOLLOWER carries the leader from
-// version 12 and its address from version 16.
+// Consumers may keep a session (KIP-227): from version 7 on, session epoch 0 asks for
+// one, -1 does without or ends one. Requests of one session are taken in the order of
+// the wire. Topics are named by ID from version 13; an ID that is not known (any more)
+// gets UNKNOWN_TOPIC_ID under that ID. INCONSISTENT_TOPIC_ID cannot come about: a name
+// and an ID never come in one request.
+//
+// The first batch found is sent even if it is larger than asked for (KIP-74). An answer
+// comes at once if there is an error to tell, but a topic that was not known from the
+// start does not keep the others from waiting for records. Answers rest on a Check no
+// older than a second. A consumer is never told an error code that the Java client does
+// not know for Fetch. NOT_LEADER_OR_FOLLOWER carries the leader from version 12 and its
+// address from version 16.
 
 import (
 	"context"
@@ -35,120 +40,154 @@ const (
 
 // fetchCall is one request on its way.
 type fetchCall struct {
-	s    *Server
-	conn *conn
-	turn <-chan struct{}
-	req  *kmsg.FetchRequest
-	resp *kmsg.FetchResponse
-	view *projections.Cluster
-	from []fetchFrom // one for each partition asked for, in order
+	s       *Server
+	conn    *conn
+	turn    <-chan struct{}
+	req     *kmsg.FetchRequest
+	resp    *fetchAnswer
+	view    *projections.Cluster
+	session *fetchSession // of an incremental request
+	from    []fetchFrom   // in the order they are served
 
 	minBytes, maxBytes int
 }
 
-// fetchFrom is one partition of a request.
-type fetchFrom struct {
-	in    *kmsg.FetchRequestTopicPartition
-	out   *kmsg.FetchResponseTopicPartition
-	topic *projections.Topic
-	part  *partition.Partition // nil if there is an error in out already
+// fetchTarget is where a partition was found.
+type fetchTarget struct {
+	topic   *projections.Topic
+	part    *partition.Partition // nil if there is an error in the answer already
+	unknown bool                 // as a topic; from the start, if looked is false
+	looked  bool
+	place   partition.Place // if located; else the offset alone
+	located bool
 }
 
 func (s *Server) fetch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.FetchRequest)
-	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: kmsg.NewPtrFetchResponse()}
-	c.resp.Version = r.version
-	if req.Version >= 7 && req.SessionEpoch != 0 && req.SessionEpoch != -1 {
-		c.resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
-		s.metrics.failed(kmsg.Fetch, c.resp.ErrorCode)
-		return now(c.resp)
+	if req.Version < 7 {
+		req.SessionID, req.SessionEpoch = 0, -1
 	}
+	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: newFetchAnswer(r.version)}
 	c.maxBytes = int(min(int64(max(req.MaxBytes, 0)), s.cfg.FetchMaxBytes))
 	c.minBytes = min(int(req.MinBytes), c.maxBytes)
-	c.layOut()
 	return later(c.wait)
 }
 
-// layOut makes the answer's shape: what was asked for, in that order.
-func (c *fetchCall) layOut() {
-	c.resp.Topics = make([]kmsg.FetchResponseTopic, len(c.req.Topics))
-	for i := range c.req.Topics {
-		in, out := &c.req.Topics[i], &c.resp.Topics[i]
-		out.Default()
-		out.Topic, out.TopicID = in.Topic, in.TopicID
-		out.Partitions = make([]kmsg.FetchResponseTopicPartition, len(in.Partitions))
-		for j := range in.Partitions {
-			c.from = append(c.from, fetchFrom{in: &in.Partitions[j], out: &out.Partitions[j]})
-		}
-	}
-}
-
-// wait polls until there is enough, the time is over, or the broker stops.
 func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
-	limit := min(time.Duration(max(c.req.MaxWaitMillis, 0))*time.Millisecond, maxFetchWait)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for over := false; ; {
-		c.find()
-		changed := c.changes()
-		got, failed := c.available()
-		if got >= c.minBytes || failed || over {
-			break
-		}
-		over = !waitAny(ctx, changed, timer.C, c.s.stop)
-		if err := ctx.Err(); err != nil {
+	defer c.abandon()
+	if c.req.SessionID != 0 {
+		// What an earlier request of the session has changed has to be there.
+		if err := c.awaitTurn(ctx); err != nil {
 			return nil, err
 		}
 	}
-	select {
-	case <-c.turn:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := c.open(); err != nil {
+		return c.refuse(err)
+	}
+	if err := c.awaitRecords(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.awaitTurn(ctx); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, volumeWait)
 	defer cancel()
 	fresh := c.s.metrics.checked(c.s.backend.Fresh(ctx, fetchMaxAge))
 	c.read(ctx, fresh)
+	return c.answer()
+}
+
+func (c *fetchCall) awaitTurn(ctx context.Context) error {
+	select {
+	case <-c.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// full is whether the request names all that it is about.
+func (c *fetchCall) full() bool { return c.req.SessionEpoch == 0 || c.req.SessionEpoch == -1 }
+
+// open finds out what the request is about.
+func (c *fetchCall) open() (err error) {
+	if !c.full() {
+		c.session, c.from, err = c.s.fetches.next(c.req)
+		return err
+	}
+	c.s.fetches.remove(c.req.SessionID)
+	n := 0
+	for i := range c.req.Topics {
+		n += len(c.req.Topics[i].Partitions)
+	}
+	c.from = make([]fetchFrom, 0, n)
+	eachAsked(c.req, func(k fetchKey, p fetchParams) {
+		c.from = append(c.from, fetchFrom{fetchKey: k, fetchParams: p})
+	})
+	return nil
+}
+
+// refuse answers with an error of the session alone.
+func (c *fetchCall) refuse(err error) (kmsg.Response, error) {
+	c.resp.ErrorCode = c.s.failure(kmsg.Fetch, err)
 	return c.resp, nil
 }
 
-// find looks every partition up anew: while waiting it may have been deleted, or moved.
-func (c *fetchCall) find() {
-	c.view = c.s.backend.View()
-	k := 0
-	for i := range c.req.Topics {
-		in := &c.req.Topics[i]
-		t := topicOf(c.view, c.req.Version >= 13, in.Topic, in.TopicID)
-		for range in.Partitions {
-			f := &c.from[k]
-			k++
-			f.topic, f.part = t, nil
-			f.out.Default()
-			f.out.RecordBatches = noRecords
-			f.out.Partition, f.out.HighWatermark, f.out.LastStableOffset, f.out.LogStartOffset = f.in.Partition, -1, -1, -1
-			if err := c.findOne(f); err != nil {
-				f.part = nil
-				c.fail(f, err)
-			}
+// answer leaves out what the session makes needless, and opens one that is asked for.
+func (c *fetchCall) answer() (kmsg.Response, error) {
+	switch {
+	case c.session != nil:
+		c.resp.SessionID = c.session.id
+		if err := c.session.answered(c.req.SessionEpoch, c.from); err != nil {
+			return c.refuse(err)
 		}
+	case c.req.SessionEpoch == 0 && len(c.from) > 0:
+		s := newSession(c.req.Version >= 13, c.req.ReplicaID >= 0 || c.req.ReplicaState.ID >= 0, c.from)
+		c.s.fetches.offer(s)
+		c.resp.SessionID = s.id
+	}
+	c.resp.take(c.from)
+	c.from = nil // their files are the answer's to release
+	return c.resp, nil
+}
+
+// abandon releases what did not become an answer.
+func (c *fetchCall) abandon() {
+	for i := range c.from {
+		c.from[i].recs.Release()
+	}
+}
+
+// find looks a partition up, anew: while waiting it may have been deleted, or moved.
+func (c *fetchCall) find(f *fetchFrom) {
+	first := !f.found.looked
+	f.found = fetchTarget{looked: true, topic: topicOf(c.view, c.req.Version >= 13, f.name, f.id), place: partition.At(f.offset)}
+	f.out.Default()
+	f.out.RecordBatches = noRecords
+	f.out.Partition, f.out.HighWatermark = f.partition, -1
+	if err := c.findOne(f); err != nil {
+		f.found.part = nil
+		f.found.unknown = first && f.found.topic == nil
+		c.fail(f, err)
 	}
 }
 
 func (c *fetchCall) findOne(f *fetchFrom) (err error) {
-	if f.topic == nil {
+	t := &f.found
+	if t.topic == nil {
 		if c.req.Version >= 13 {
 			return kerr.UnknownTopicID
 		}
 		return kerr.UnknownTopicOrPartition
 	}
-	if f.part, err = c.s.backend.Partition(f.topic.ID, f.in.Partition); err != nil {
+	if t.part, err = c.s.backend.Partition(t.topic.ID, f.partition); err != nil {
 		return err
 	}
-	if err := checkEpoch(f.part, f.in.CurrentLeaderEpoch); err != nil {
+	if err := checkEpoch(t.part, f.epoch); err != nil {
 		return err
 	}
-	start, high, _ := f.part.Offsets()
-	if f.in.FetchOffset < start || f.in.FetchOffset > high {
+	start, high, _ := t.part.Offsets()
+	if f.offset < start || f.offset > high {
 		f.out.LogStartOffset, f.out.HighWatermark = start, high
 		return kerr.OffsetOutOfRange
 	}
@@ -167,70 +206,52 @@ func checkEpoch(p *partition.Partition, epoch int32) error {
 	}
 }
 
-// changes are the channels that tell of news; taken before looking for news, so
-// that none falls between.
-func (c *fetchCall) changes() []<-chan struct{} {
-	out := make([]<-chan struct{}, 0, len(c.from))
-	for i := range c.from {
-		if p := c.from[i].part; p != nil {
-			out = append(out, p.Changed())
-		}
-	}
-	return out
-}
-
-// available is how many bytes could be answered, at least 1 for a partition with
-// anything in it, and whether an error should be told at once.
-func (c *fetchCall) available() (bytes int, failed bool) {
-	for i := range c.from {
-		f := &c.from[i]
-		if f.part == nil {
-			failed = true
-			continue
-		}
-		if _, high, _ := f.part.Offsets(); high <= f.in.FetchOffset {
-			continue
-		}
-		if c.minBytes <= 1 {
-			return 1, failed
-		}
-		// More than one byte is asked for: only reading tells how many there are.
-		got, err := f.part.Read(c.conn.ctx, f.in.FetchOffset, min(int(f.in.PartitionMaxBytes), c.maxBytes-bytes), bytes == 0)
-		if err != nil {
-			return bytes, true
-		}
-		bytes += len(got.Records)
-	}
-	return bytes, failed || bytes >= c.maxBytes || len(c.from) == 0 && c.minBytes <= 0
-}
-
-// read fills in the records. fresh is the outcome of the Check that vouches for them.
+// read tells where the records are. fresh is the outcome of the Check that vouches for
+// them.
 func (c *fetchCall) read(ctx context.Context, fresh error) {
 	left, one := c.maxBytes, true
 	for i := range c.from {
 		f := &c.from[i]
-		if f.part == nil {
+		if f.found.part == nil {
 			continue
 		}
-		if fresh != nil {
-			c.fail(f, fresh)
-			continue
+		err := fresh
+		if err == nil {
+			err = c.readOne(ctx, f, left, one)
 		}
-		got, err := f.part.Read(ctx, f.in.FetchOffset, max(0, min(int(f.in.PartitionMaxBytes), left)), one)
 		if err != nil {
 			c.fail(f, err)
 			continue
 		}
-		f.out.HighWatermark, f.out.LastStableOffset, f.out.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStart
-		if got.Records != nil {
-			f.out.RecordBatches = got.Records
-		}
-		left -= len(got.Records)
-		if len(got.Records) > 0 {
-			one = false
-			c.s.metrics.fetched(f.topic.Name, len(got.Records))
+		if n := f.bytes(); n > 0 {
+			left, one = left-n, false
+			c.s.metrics.fetched(f.found.topic.Name, n)
 		}
 	}
+}
+
+// streamed is the least that is sent from its file. Less is read into the answer: it
+// costs no more, and an error can be told.
+const streamed = 128 << 10
+
+func (c *fetchCall) readOne(ctx context.Context, f *fetchFrom, left int, one bool) error {
+	got, err := f.found.part.Cut(ctx, f.found.place, max(0, min(int(f.maxBytes), left)), one)
+	if got.HighWatermark > 0 || err == nil {
+		f.out.HighWatermark, f.out.LastStableOffset, f.out.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStart
+	}
+	if err != nil || got.Region == nil {
+		return err
+	}
+	if got.Region.Size() >= streamed && got.Region.Trusted() {
+		f.recs = got.Region
+		return nil
+	}
+	defer got.Region.Release()
+	recs, err := got.Region.Bytes()
+	if err == nil {
+		f.out.RecordBatches = recs
+	}
+	return err
 }
 
 // fetchCodes are the codes that consumers understand here; others make the Java
@@ -245,7 +266,7 @@ func (c *fetchCall) fail(f *fetchFrom, err error) {
 	if f.out.ErrorCode != kerr.NotLeaderForPartition.Code || c.req.Version < 12 {
 		return
 	}
-	leader, epoch := leaderOf(f.topic, f.in.Partition)
+	leader, epoch := leaderOf(f.found.topic, f.partition)
 	f.out.CurrentLeader.LeaderID, f.out.CurrentLeader.LeaderEpoch = leader, epoch
 	b, ok := c.view.Broker(leader)
 	if !ok || c.req.Version < 16 || slices.ContainsFunc(c.resp.Brokers, func(b kmsg.FetchResponseBroker) bool { return b.NodeID == leader }) {

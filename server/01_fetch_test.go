@@ -152,7 +152,7 @@ func TestFetchErrors(t *testing.T) {
 		req := fetchReq("t", 0, 0)
 		tc.edit(req)
 		resp := c.ask(req).(*kmsg.FetchResponse)
-		if resp.ErrorCode != tc.top || resp.SessionID != 0 {
+		if resp.ErrorCode != tc.top || (resp.SessionID != 0) != (what == "new session") {
 			t.Errorf("%s: error %d, session %d", what, resp.ErrorCode, resp.SessionID)
 			continue
 		}

@@ -49,6 +49,8 @@ type Config struct {
 	QueuedMaxBytes  int64 // bytes of requests held at once
 	RequestMaxBytes int64 // bytes of one request
 	FetchMaxBytes   int64 // bytes of one fetch answer
+	FetchSessions   int64 // sessions held at once
+	FetchSessionAge time.Duration
 	MaxIdle         time.Duration
 	MaxConnections  int64
 

@@ -136,7 +136,9 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
 		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
 
-		"log.message.timestamp.before.max.ms": {"18", func(c *Config) bool { return c.partitionConfig(topic).TimestampBeforeMax == 18*time.Millisecond }},
+		"log.message.timestamp.before.max.ms":       {"18", func(c *Config) bool { return c.partitionConfig(topic).TimestampBeforeMax == 18*time.Millisecond }},
+		"max.incremental.fetch.session.cache.slots": {"18", func(c *Config) bool { return c.FetchSessions == 18 }},                    // TestFetchSessionsEvict
+		"min.incremental.fetch.session.eviction.ms": {"19", func(c *Config) bool { return c.FetchSessionAge == 19*time.Millisecond }}, // likewise
 	}
 	for name, row := range cleanerKeys(topic) {
 		table[name] = row

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +45,8 @@ type conn struct {
 	undone *semaphore.Weighted
 	wg     sync.WaitGroup
 
+	writing *pending // the newest that the writer came to
+
 	software string // what ApiVersions said, for the log; owned by the reader
 }
 
@@ -57,6 +58,13 @@ type pending struct {
 	resp  kmsg.Response
 	err   error
 	claim *claim
+}
+
+// drop releases what an answer holds that is not sent, or sent already.
+func (p *pending) drop() {
+	if f, ok := p.resp.(*fetchAnswer); ok {
+		f.release()
+	}
 }
 
 var errDraining = errors.New("the broker is stopping")
@@ -82,8 +90,12 @@ func (c *conn) serve() {
 	c.wg.Go(func() { c.cancel(c.write()) })
 	c.wg.Wait()
 	c.nc.Close()
+	if c.writing != nil {
+		c.writing.drop()
+	}
 	for p := range c.queue { // what the writer did not come to
 		p.claim.release()
+		p.drop()
 	}
 	c.logEnd(context.Cause(c.ctx))
 }
@@ -250,6 +262,7 @@ func (c *conn) recovered(h head, err *error) {
 // write answers in order until the reader has stopped and all is written.
 func (c *conn) write() error {
 	for p := range c.queue {
+		c.writing = p
 		close(p.req.turn)
 		if p.done != nil {
 			select {
@@ -283,27 +296,17 @@ func (c *conn) answer(p *pending) (err error) {
 	if p.req.msg != nil {
 		p.resp.SetVersion(p.req.version)
 	}
+	if f, ok := p.resp.(*fetchAnswer); ok {
+		return c.answerFetch(p.req.correlationID, f)
+	}
 	buf := buffers.Get().(*[]byte)
-	*buf = appendResponse(slices.Grow((*buf)[:0], sizeHint(p.resp)), p.req.correlationID, p.resp)
+	*buf = appendResponse((*buf)[:0], p.req.correlationID, p.resp)
 	c.s.metrics.bytesOut.Add(float64(len(*buf)))
 	err = c.send(*buf)
 	if cap(*buf) <= keepBuffer {
 		buffers.Put(buf)
 	}
 	return err
-}
-
-// sizeHint is about how many bytes an answer takes, so that its buffer grows once.
-func sizeHint(resp kmsg.Response) int {
-	n := 512
-	if f, ok := resp.(*kmsg.FetchResponse); ok {
-		for i := range f.Topics {
-			for j := range f.Topics[i].Partitions {
-				n += 128 + len(f.Topics[i].Partitions[j].RecordBatches)
-			}
-		}
-	}
-	return n
 }
 
 // send writes in pieces, each with its own deadline, so that a slow peer is told

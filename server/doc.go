@@ -19,6 +19,18 @@
 // their answers in the order of the requests. So five produce requests in flight
 // share one commit.
 //
+// Fetch answers tell where records lie. Large ones stay in their segment's file until
+// the writer has the kernel send them, after a head whose sizes count them; a connection
+// whose records cannot be sent whole is closed.
+//
+// # Fetch sessions
+//
+// A session (KIP-227) is what a consumer fetches and what it was last told of each
+// partition, in the order of whose turn is next. The [fetchCache] holds a bounded number of
+// sessions, and of partitions in them. A request changes its session in its turn on the
+// wire, waits and reads without holding it, and notes its answer if no other request
+// of the session came in between. Nothing is locked but while one of the two changes.
+//
 // # Invariants
 //
 //   - A request costs its sender's connection at most: whatever cannot be decoded,
@@ -27,6 +39,7 @@
 //     plus one request that alone is larger. Nothing is allocated because a peer
 //     claims a length, only for bytes that came.
 //   - [apis] is the one table of what is served, and what ApiVersions tells.
+//   - An unread answer holds an open file for each large piece of it, not its bytes.
 //   - Handlers read the cluster from an immutable view and take no locks.
 //   - The package touches no file: config comes through a properties loader, the
 //     volume through the packages below.

@@ -20,6 +20,7 @@ type Server struct {
 	queued  *budget // bytes of requests that carry records
 	control *budget // bytes of the others, while they are decoded
 	ids     producerIDs
+	fetches *fetchCache
 
 	life    context.Context // ends when connections are cut
 	end     context.CancelFunc
@@ -39,8 +40,10 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	s := &Server{
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
 		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
-		stop: make(chan struct{}),
+		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
+		stop:    make(chan struct{}),
 	}
+	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns = map[*conn]struct{}{}
 	s.life, s.end = context.WithCancel(context.Background())
 	for _, ln := range lns {

@@ -1,0 +1,162 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/internal/substrate"
+)
+
+// Found is what a fetch is answered with.
+type Found struct {
+	Region           *Region // nil if there is nothing to send; the caller releases it
+	HighWatermark    int64
+	LastStableOffset int64
+	LogStart         int64
+}
+
+// Region is whole batches where they lie: a piece of a segment's file that is open and
+// will not change. It keeps nothing but the file from being closed, so whoever sends
+// it slowly holds neither memory nor the partition.
+type Region struct {
+	p    *Partition
+	s    *segment
+	h    *handle // nil once released
+	pos  int64
+	size int64
+}
+
+// Cut is [Partition.Read] without the bytes: it tells where whole batches from a place
+// on lie, in one segment, up to maxBytes and never beyond the high watermark. It reads
+// the headers at both ends.
+func (p *Partition) Cut(ctx context.Context, at Place, maxBytes int, minOne bool) (out Found, err error) {
+	err = again(func() error {
+		out, err = p.cut(ctx, at, maxBytes, minOne)
+		return err
+	})
+	return out, err
+}
+
+func (p *Partition) cut(ctx context.Context, at Place, maxBytes int, minOne bool) (Found, error) {
+	v, err := p.beginRead(ctx)
+	if err != nil {
+		return Found{}, err
+	}
+	defer p.endRead()
+	out := Found{HighWatermark: v.hw.offset, LastStableOffset: v.hw.offset, LogStart: v.logStart}
+	if at.offset < v.logStart || at.offset > v.hw.offset {
+		return out, fmt.Errorf("%w: %d is not within %d to %d of %s", kerr.OffsetOutOfRange, at.offset, v.logStart, v.hw.offset, p.name)
+	}
+	if at.offset == v.hw.offset || maxBytes <= 0 && !minOne {
+		return out, nil
+	}
+	i := slices.Index(v.segs, at.seg)
+	if i < 0 || at.pos >= v.limit(i) {
+		if at, err = p.locate(ctx, v, at.offset); err != nil {
+			return out, err
+		}
+		if i = slices.Index(v.segs, at.seg); i < 0 || at.pos >= v.limit(i) {
+			return out, nil
+		}
+	}
+	end, err := p.cutEnd(ctx, v, i, at.pos, int64(max(maxBytes, 0)), minOne)
+	if err != nil || end == at.pos {
+		return out, err
+	}
+	h, err := p.acquire(at.seg)
+	if err == nil {
+		out.Region = &Region{p, at.seg, h, at.pos, end - at.pos}
+	}
+	return out, err
+}
+
+// cutEnd is where the last batch ends that is wholly within maxBytes from a batch at
+// pos on.
+func (p *Partition) cutEnd(ctx context.Context, v view, i int, pos, maxBytes int64, minOne bool) (int64, error) {
+	s, limit := v.segs[i], v.limit(i)
+	if limit-pos <= maxBytes {
+		return limit, nil
+	}
+	x, err := p.indexed(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	w := p.walk(s, limit)
+	defer w.end()
+	if e := x.entryUpTo(pos + maxBytes); int64(e.pos) > pos {
+		w.startAt(e)
+	} else {
+		w.pos = pos
+	}
+	for {
+		b, err := w.header()
+		if err != nil {
+			return 0, err
+		}
+		if fits := w.pos+b.size() <= pos+maxBytes; !fits && (w.pos > pos || !minOne) {
+			return w.pos, nil
+		} else if !fits {
+			return w.pos + b.size(), nil
+		}
+		w.skip(b)
+	}
+}
+
+// Size is how many bytes the region has.
+func (r *Region) Size() int64 { return r.size }
+
+// Bytes reads the region whole. Errors are those of [Partition.Read].
+func (r *Region) Bytes() ([]byte, error) {
+	b := make([]byte, r.size)
+	return b, r.ReadAt(b, 0)
+}
+
+// ReadAt fills b with the region's bytes from byte off on.
+func (r *Region) ReadAt(b []byte, off int64) error { return r.p.readAt(r.s, b, r.pos+off) }
+
+// Trusted is whether the region may be sent without being read first. Where reading a
+// file failed under way, an answer was already begun and could not tell; from then on
+// the partition's files are read before anything is sent.
+func (r *Region) Trusted() bool { return !r.p.distrusted.Load() }
+
+// Distrust tells that the region could not be read.
+func (r *Region) Distrust() { r.p.distrusted.Store(true) }
+
+// String names the region for people.
+func (r *Region) String() string {
+	return fmt.Sprintf("%s bytes %d to %d", r.p.file(r.s.id), r.pos, r.pos+r.size)
+}
+
+// File is the region's file and where in it the region begins, if the kernel can send it.
+func (r *Region) File() (f substrate.Sendable, pos int64, ok bool) {
+	f, ok = r.h.File.(substrate.Sendable)
+	return watchedFile{f, r}, r.pos, ok
+}
+
+// Release lets go of the file. Further calls do nothing.
+func (r *Region) Release() {
+	if r != nil && r.h != nil {
+		r.p.release(r.h)
+		r.h = nil
+	}
+}
+
+// hangs is how long the volume may take for a piece before its file is distrusted.
+const hangs = 10 * time.Second
+
+// watchedFile notices calls that hang: nothing else could tell the next fetch.
+type watchedFile struct {
+	substrate.Sendable
+	r *Region
+}
+
+// Sendfile implements [substrate.Sendable].
+func (w watchedFile) Sendfile(socket uintptr, off int64, n int) (int, error) {
+	t := time.AfterFunc(hangs, w.r.Distrust)
+	defer t.Stop()
+	return w.Sendable.Sendfile(socket, off, n)
+}
