@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -54,6 +55,11 @@ type Partition struct {
 		timer      *time.Timer     // publishes a recovery point when idle; nil while it does not run
 		timedAt    int64           // end of the log when the timer was started
 
+		open    int         // groups that are not committed
+		commits int         // windows that are through
+		watch   *time.Timer // looks whether the volume answers; nil while there is nothing to wait for
+		watched int         // commits when it was started
+
 		hw        mark
 		recovered int64 // offset of the newest recovery point
 		logStart  int64
@@ -64,6 +70,9 @@ type Partition struct {
 	}
 	wg      sync.WaitGroup // writer and committer
 	readers sync.WaitGroup
+	reads   substrate.Lane // of readers, also those that nobody waits for any more
+	hung    atomic.Int64   // reads that were given up and have not returned
+	share   budgetShare    // guarded by the budget
 
 	active *segment // where the writer writes; the writer's
 	gen    uint32   // of the next segment; the writer's

@@ -31,6 +31,7 @@ type segment struct {
 	timed    bool
 
 	synced int64 // bytes known to be durable; the committer's
+	behind int64 // bytes behind a committed recovery point or end; the committer's
 }
 
 // handle is an open file and how many readers are in it.

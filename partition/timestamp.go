@@ -9,6 +9,10 @@ import (
 // (milliseconds): its offset, timestamp and leader epoch; offset -1 if there is none. In a
 // compressed batch it answers with the batch's first offset.
 func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, timestamp int64, leaderEpoch int32, err error) {
+	return p.find(ctx, func() (int64, int64, int32, error) { return p.offsetForTimestamp(ctx, ts) })
+}
+
+func (p *Partition) offsetForTimestamp(ctx context.Context, ts int64) (offset, timestamp int64, leaderEpoch int32, err error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
 		return -1, -1, -1, err
@@ -42,6 +46,10 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, t
 // timestamp and leader epoch; offset -1 in an empty log. In a compressed batch it answers
 // with the batch's first offset.
 func (p *Partition) MaxTimestamp(ctx context.Context) (offset, timestamp int64, leaderEpoch int32, err error) {
+	return p.find(ctx, func() (int64, int64, int32, error) { return p.maxTimestamp(ctx) })
+}
+
+func (p *Partition) maxTimestamp(ctx context.Context) (offset, timestamp int64, leaderEpoch int32, err error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
 		return -1, -1, -1, err
