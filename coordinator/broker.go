@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
 
@@ -27,6 +29,9 @@ type Broker struct {
 	view  atomic.Pointer[projections.Cluster]
 	slots atomic.Pointer[slotTable]
 	data  atomic.Pointer[tenure] // nil while one session replaces another
+
+	space    *space
+	recovery *partition.RecoveryBudget
 
 	transit  chan struct{} // a place for each partition being opened or closed
 	removals chan struct{} // a place for each topic being removed
@@ -50,7 +55,7 @@ type Broker struct {
 func newBroker(v *substrate.Volume, opt Options) *Broker {
 	opt = opt.withDefaults()
 	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
-		done: make(chan struct{}), stopped: make(chan struct{}),
+		done: make(chan struct{}), stopped: make(chan struct{}), space: newSpace(), recovery: partition.NewRecoveryBudget(opt.RecoveryBytes),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
 	b.run, b.leave = context.WithCancel(context.Background())
 	b.hard, b.giveUp = context.WithCancel(context.Background())
@@ -121,6 +126,18 @@ func (b *Broker) whyEnded() error {
 		return err
 	}
 	return errStopped
+}
+
+// place takes a place of a bounded pool and returns what gives it back, once. What takes
+// longer than settle hangs, most likely, and goes on without the place: it is not to keep
+// others waiting.
+func place(ctx context.Context, pool chan struct{}) (back func(), ok bool) {
+	if !enter(ctx, pool) {
+		return nil, false
+	}
+	give := sync.OnceFunc(func() { <-pool })
+	t := time.AfterFunc(settle, give)
+	return func() { t.Stop(); give() }, true
 }
 
 // enter takes a place of a bounded pool, or reports false when ctx has ended.
