@@ -28,6 +28,9 @@
 //     offset is given. The manifest has the state as of its recovery point, never beyond;
 //     a takeover adds what it adopts. A repeated batch is answered when the first copy is
 //     committed.
+//   - What its leader told producers had failed, the same process does not take up again.
+//   - A commit that the volume leaves without an answer fails the partition, and a read its
+//     reader, who leaves the call behind.
 //   - Nothing is locked during I/O.
 //
 // # Call order
