@@ -167,12 +167,13 @@ func TestDuplicateWaits(t *testing.T) {
 // A duplicate is answered with the time that the batch was stored with.
 func TestDuplicateAppendTime(t *testing.T) {
 	v := newVolume(t, nfssim.New(nfssim.Config{}).Server())
-	cfg, now := testConfig(), testTime
-	cfg.LogAppendTime, cfg.Now = true, func() time.Time { return now }
+	cfg := testConfig()
+	var minutes atomic.Int64 // the manifest's writer asks for the time after it has answered
+	cfg.LogAppendTime, cfg.Now = true, func() time.Time { return testTime.Add(time.Duration(minutes.Load()) * time.Minute) }
 	p := open(t, newSession(t, v), 1, cfg)
 	appendOne(t, p, idem(1, 0, 0, "a", "b"))
 	for epoch := int32(2); epoch < 5; epoch++ {
-		now = now.Add(time.Minute)
+		minutes.Add(1)
 		a, err := p.Append(t.Context(), idem(1, 0, 0, "a", "b"))
 		ok(t, err)
 		if a.LogAppendTime != testTime.UnixMilli() {
