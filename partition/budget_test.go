@@ -196,7 +196,7 @@ func TestHungPartitionFreesItsBudget(t *testing.T) {
 	ok(t, BuildTopic(v.Volume, "setup", [16]byte{7}, "other", 1, testTime))
 	s := newSession(t, v.Volume)
 	cfg := testConfig()
-	cfg.Recovery, cfg.StallAfter = NewRecoveryBudget(10<<10), 200*time.Millisecond
+	cfg.Recovery, cfg.StallAfter = NewRecoveryBudget(10<<10), 2*time.Second
 	p := open(t, s, 1, cfg)
 	abandon(t, p)
 	q := must(Open(context.Background(), s, [16]byte{7}, "other", 0, 1, cfg))(t)
