@@ -23,6 +23,7 @@ type RecoveryBudget struct {
 type budgetShare struct {
 	bytes int64
 	asked bool
+	waits bool // its writer waits for others
 	over  bool // the partition has ended and takes nothing more
 }
 
@@ -57,6 +58,7 @@ func (b *RecoveryBudget) take(p *Partition, n int64) error {
 		case <-wait:
 		case <-p.ctx.Done():
 		}
+		p.progressed() // before it counts as not waiting any more
 	}
 }
 
@@ -65,6 +67,7 @@ func (b *RecoveryBudget) take(p *Partition, n int64) error {
 func (b *RecoveryBudget) tryTake(p *Partition, n int64) (wait chan struct{}, ask []*Partition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	p.share.waits = false
 	if p.share.over {
 		return nil, nil
 	}
@@ -82,6 +85,7 @@ func (b *RecoveryBudget) tryTake(p *Partition, n int64) (wait chan struct{}, ask
 	if b.mu.freed == nil {
 		b.mu.freed = make(chan struct{})
 	}
+	p.share.waits = true
 	return b.mu.freed, b.choose()
 }
 
@@ -114,6 +118,16 @@ func (b *RecoveryBudget) wants(p *Partition) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return p.share.asked
+}
+
+// waits reports whether p's writer waits for others to publish theirs.
+func (b *RecoveryBudget) waits(p *Partition) bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return p.share.waits
 }
 
 // freed gives back n bytes of p that a committed recovery point covers.

@@ -56,7 +56,7 @@ type Partition struct {
 		timedAt    int64           // end of the log when the timer was started
 
 		open    int         // groups that are not committed
-		commits int         // windows that are through
+		commits int         // windows that are through, and waits that are over
 		watch   *time.Timer // looks whether the volume answers; nil while there is nothing to wait for
 		watched int         // commits when it was started
 

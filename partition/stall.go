@@ -31,13 +31,21 @@ func (p *Partition) startWatch() {
 	}
 }
 
+// progressed has the time that the volume may take begin anew.
+func (p *Partition) progressed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.commits++
+}
+
 // lookAtStall fails a partition whose volume has left a commit without an answer for so
 // long. The call that hangs stays, and nothing that it may yet do counts.
 func (p *Partition) lookAtStall() {
 	p.mu.Lock()
 	p.mu.watch = nil
 	busy := p.mu.open > 0 || p.mu.committing
-	stalled := busy && p.mu.commits == p.mu.watched
+	// Who waits for another partition's recovery point does not wait for the volume.
+	stalled := busy && p.mu.commits == p.mu.watched && !p.cfg.Recovery.waits(p)
 	if busy && !stalled {
 		p.startWatch()
 	}
