@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
@@ -29,7 +30,9 @@ type Broker struct {
 	slots atomic.Pointer[slotTable]
 	data  atomic.Pointer[tenure] // nil while one session replaces another
 
-	cleaner *partition.Cleaner // nil where nothing is cleaned
+	cleaner  *partition.Cleaner // nil where nothing is cleaned
+	space    *space
+	recovery *partition.RecoveryBudget
 
 	transit  chan struct{} // a place for each partition being opened or closed
 	removals chan struct{} // a place for each topic being removed
@@ -53,7 +56,7 @@ type Broker struct {
 func newBroker(v *substrate.Volume, opt Options) *Broker {
 	opt = opt.withDefaults()
 	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
-		done: make(chan struct{}), stopped: make(chan struct{}),
+		done: make(chan struct{}), stopped: make(chan struct{}), space: newSpace(), recovery: partition.NewRecoveryBudget(opt.RecoveryBytes),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
 	b.cleaner = b.newCleaner()
 	b.run, b.leave = context.WithCancel(context.Background())
@@ -125,6 +128,18 @@ func (b *Broker) whyEnded() error {
 		return err
 	}
 	return errStopped
+}
+
+// place takes a place of a bounded pool and returns what gives it back, once. What takes
+// longer than settle hangs, most likely, and goes on without the place: it is not to keep
+// others waiting.
+func place(ctx context.Context, pool chan struct{}) (back func(), ok bool) {
+	if !enter(ctx, pool) {
+		return nil, false
+	}
+	give := sync.OnceFunc(func() { <-pool })
+	t := time.AfterFunc(settle, give)
+	return func() { t.Stop(); give() }, true
 }
 
 // enter takes a place of a bounded pool, or reports false when ctx has ended.

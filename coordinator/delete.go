@@ -108,10 +108,11 @@ func (b *Broker) removeDir(id projections.TopicID, name string) bool {
 
 // tryRemoveDir tries for a while, then makes room for the removal of others.
 func (b *Broker) tryRemoveDir(id projections.TopicID) error {
-	if !enter(b.run, b.removals) {
+	back, ok := place(b.run, b.removals)
+	if !ok {
 		return b.run.Err()
 	}
-	defer func() { <-b.removals }()
+	defer back()
 	ctx, cancel := context.WithTimeout(b.run, settle)
 	defer cancel()
 	return partition.DeleteTopicDir(ctx, b.v, id)

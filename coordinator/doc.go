@@ -28,6 +28,9 @@
 //   - A producer ID is handed out once: its block is committed first.
 //   - Work on the volume belongs to the broker, never to the request that asked for
 //     it: a client that goes away leaves nothing half done.
+//   - One partition's hang costs the others nothing: neither places nor the session.
+//   - While the volume has little room records are refused, and what frees some goes on:
+//     ~deleted~ballast~<node ID> is a file that is given up for it.
 //   - No mutex is held during I/O or while waiting.
 //
 // # Call order

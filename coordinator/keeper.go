@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
@@ -24,7 +27,7 @@ func (b *Broker) keep(ctx context.Context, s *slot) {
 		if ctx.Err() != nil || errors.Is(err, errGone) {
 			return
 		}
-		if served {
+		if served >= sound {
 			p.reset()
 		}
 		b.log.Warn("partition is not served", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
@@ -43,11 +46,16 @@ func (b *Broker) nameOf(id projections.TopicID) string {
 	return id.String()
 }
 
-// term is one leadership: open, serve, let go. It returns why it ended.
-func (b *Broker) term(ctx context.Context, s *slot) (served bool, err error) {
+// sound is how long a partition is served before its next failure counts as the first:
+// each leadership leaves a claim behind for good.
+const sound = 10 * time.Second
+
+// term is one leadership: open, serve, let go. It returns how long it served and why it
+// ended.
+func (b *Broker) term(ctx context.Context, s *slot) (served time.Duration, err error) {
 	t, err := b.awaitTenure(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	p, err := b.open(ctx, s, t)
 	if err != nil {
@@ -56,11 +64,15 @@ func (b *Broker) term(ctx context.Context, s *slot) (served bool, err error) {
 		if errors.Is(err, substrate.ErrFenced) && t.s.IsFenced() || errors.Is(err, substrate.ErrStillLeading) {
 			b.retire(t, err)
 		}
-		return false, err
+		if substrate.IsFull(err) {
+			s.fail(err)
+		}
+		return 0, err
 	}
-	if !b.admit(t, func() { b.serveLocked(s, p) }) {
-		return false, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(p))
+	if !b.admit(t, func() { b.serveLocked(s, p); s.trouble.Store(nil) }) {
+		return 0, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(ctx, p))
 	}
+	began := time.Now()
 	s.markOpened()
 	select {
 	case <-p.Done():
@@ -70,13 +82,17 @@ func (b *Broker) term(ctx context.Context, s *slot) (served bool, err error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	if errors.Is(err, kerr.KafkaStorageError) {
+		s.fail(err)
+		s.last = p
+	}
 	s.p.Store(nil)
 	t.served.Done()
 	if ctx.Err() != nil {
 		b.relinquish(p, s)
-		return true, err
+		return 0, err
 	}
-	return true, errors.Join(err, b.abandon(p))
+	return time.Since(began), errors.Join(err, b.abandon(ctx, p))
 }
 
 // serveLocked shows a partition, under the configuration that the view has now: it
@@ -106,26 +122,31 @@ func (s *slot) markOpened() {
 
 // open opens the partition under the epoch that the view gives it.
 func (b *Broker) open(ctx context.Context, s *slot, t *tenure) (*partition.Partition, error) {
-	if !enter(ctx, b.transit) {
+	back, ok := place(ctx, b.transit)
+	if !ok {
 		return nil, ctx.Err()
 	}
-	defer func() { <-b.transit }()
+	defer back()
 	view := b.View()
 	topic := view.TopicByID(s.id)
 	if topic == nil || int(s.index) >= len(topic.Partitions) {
 		return nil, errGone
 	}
 	epoch := topic.Partitions[s.index].Epoch
-	p, err := b.opt.open(ctx, t.s, s.id, topic.Name, s.index, epoch, b.partitionConfig(view, topic))
+	cfg := b.partitionConfig(view, topic)
+	cfg.After = s.last
+	p, err := b.opt.open(ctx, t.s, s.id, topic.Name, s.index, epoch, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open in epoch %d: %w", epoch, err)
 	}
+	s.last = nil
 	return p, nil
 }
 
 func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic) partition.Config {
 	cfg := b.opt.PartitionConfig(view, t)
 	cfg.Node = b.opt.NodeID
+	cfg.Room, cfg.Recovery = b.space.room, b.recovery
 	if cfg.Now == nil {
 		cfg.Now = b.opt.Now
 	}
@@ -138,7 +159,9 @@ func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic
 // raise gives the partition an epoch above all that its stream shows. One that no
 // claim has reached yet is kept: whether it is free, the next claim decides.
 func (b *Broker) raise(ctx context.Context, s *slot) error {
-	next, err := metalog.NextEpoch(b.v, partition.ManifestStream(s.id, s.index))
+	next, err := substrate.Beside(ctx, func(look func()) { go look() }, func() (substrate.Epoch, error) {
+		return metalog.NextEpoch(b.v, partition.ManifestStream(s.id, s.index))
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -163,8 +186,8 @@ func (b *Broker) raise(ctx context.Context, s *slot) error {
 
 // relinquish hands a partition over cleanly, or at least lets go of its files.
 func (b *Broker) relinquish(p *partition.Partition, s *slot) {
-	if enter(b.hard, b.transit) {
-		defer func() { <-b.transit }()
+	if back, ok := place(b.hard, b.transit); ok {
+		defer back()
 	}
 	if err := p.Relinquish(b.hard); err != nil {
 		b.log.Info("partition was left without a closed manifest", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
@@ -172,12 +195,23 @@ func (b *Broker) relinquish(p *partition.Partition, s *slot) {
 	}
 }
 
-// abandon waits for the files of a partition that has ended to be closed. Where
-// that takes too long its session cannot lead it again, and opening will say so.
-func (b *Broker) abandon(p *partition.Partition) error {
-	ctx, cancel := context.WithTimeout(b.hard, settle)
+// letGo is how long the calls of a partition that has ended may take to return before its
+// session is taken for lost. While they hang, the partition would hang under any session.
+const letGo = 2 * time.Minute
+
+// abandon waits for the files of a partition that has ended to be closed. Where that
+// takes too long its session cannot lead it again, and opening will say so. When the
+// keeper is to end, there is less time.
+func (b *Broker) abandon(ctx context.Context, p *partition.Partition) error {
+	ctx, cancel := context.WithTimeout(ctx, letGo)
 	defer cancel()
-	return p.Abandon(ctx)
+	err := p.Abandon(ctx)
+	if err == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	end, cancel := context.WithTimeout(b.hard, settle)
+	defer cancel()
+	return p.Abandon(end)
 }
 
 // awaitOpen waits until each partition of a topic from an index on was served once.

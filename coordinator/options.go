@@ -26,6 +26,15 @@ type Options struct {
 	HistoryEntries int
 	// CheckInterval is how often an idle broker looks whether it was fenced; 500 ms.
 	CheckInterval time.Duration
+	// MinFree is the free bytes below which records are refused; 0 never
+	// (storage.min.free.bytes). Ballast is the size of the file that is given up when the
+	// volume is full; 0 is none (storage.ballast.bytes). With one, 4 MiB are kept free too.
+	MinFree, Ballast int64
+	// SpaceInterval is how often free space is looked at; 1 s.
+	SpaceInterval time.Duration
+	// RecoveryBytes bounds what all partitions together have past their recovery
+	// points; 1 GiB (log.recovery.bytes.total).
+	RecoveryBytes int64
 	// OpenParallel bounds how many partitions are opened or closed at once; 16.
 	OpenParallel int
 	// Cleaner has retention and compaction run; nil leaves both out.
@@ -44,6 +53,8 @@ func (o Options) withDefaults() Options {
 	orElse(&o.HistoryEntries, 10_000)
 	orElse(&o.CheckInterval, 500*time.Millisecond)
 	orElse(&o.OpenParallel, 16)
+	orElse(&o.SpaceInterval, time.Second)
+	orElse(&o.RecoveryBytes, 1<<30)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -88,6 +88,9 @@ func (w *simWorld) violate(format string, a ...any) {
 }
 
 func (w *simWorld) volume(fs substrate.FS) (*substrate.Volume, error) {
+	if w.names.Load()%2 == 0 {
+		fs = substrate.NewPool(fs, substrate.PoolLimits{})
+	}
 	v := &substrate.Volume{FS: fs, NewID: func() string { return fmt.Sprintf("n%d", w.names.Add(1)) }}
 	return v, v.Init("")
 }
@@ -97,7 +100,7 @@ func (w *simWorld) options() Options {
 	if os.Getenv("KAAS_SIM_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	return Options{NodeID: 1, Log: log, NewTopicID: func() projections.TopicID {
+	return Options{NodeID: 1, Log: log, Ballast: 1000, NewTopicID: func() projections.TopicID {
 		n := w.names.Add(1)
 		return projections.TopicID{0: 1, 14: byte(n >> 8), 15: byte(n)}
 	}}
@@ -189,7 +192,14 @@ func simulate(t *testing.T, seed int64) (st simStats, err error) {
 		faults := []float64{0, 0.001, 0.01}[rng.IntN(3)]
 		frng := rand.New(rand.NewPCG(uint64(seed), 2))
 		var healthy atomic.Bool
-		cfg.Fault = func(nfssim.Op) error {
+		fullFrom, hangFrom := 1+rng.IntN(4000), 1+rng.IntN(4000) // calls; most runs have both
+		cfg.Fault = func(op nfssim.Op) error {
+			if !healthy.Load() && op.N >= fullFrom && op.N < fullFrom+300 {
+				switch op.Kind {
+				case nfssim.OpWrite, nfssim.OpCreate, nfssim.OpMkdir, nfssim.OpDatasync:
+					return syscall.ENOSPC
+				}
+			}
 			if healthy.Load() || frng.Float64() >= faults {
 				return nil
 			}
@@ -201,6 +211,10 @@ func simulate(t *testing.T, seed int64) (st simStats, err error) {
 		}
 		sim := nfssim.New(cfg)
 		defer sim.Stop()
+		sim.At(hangFrom, func() {
+			sim.Hang(func(op nfssim.Op) bool { return strings.HasPrefix(op.Name, "topics/") })
+			time.AfterFunc(time.Duration(1+hangFrom%60)*time.Second, sim.Unhang)
+		})
 		w := &simWorld{living: map[projections.TopicID]string{}, asked: map[projections.TopicID]bool{}, deleted: map[projections.TopicID]bool{}, blocks: map[int64]bool{},
 			added: map[projections.TopicID][]string{}, sizes: map[projections.TopicID]int32{}}
 		if err = w.generations(sim, rng); err == nil {

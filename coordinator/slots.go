@@ -25,19 +25,24 @@ type slot struct {
 	index  int32
 	cancel context.CancelFunc
 	p      atomic.Pointer[partition.Partition]
-	opened chan struct{} // closed when it was served for the first time
-	ended  chan struct{} // closed when its keeper has let go of the files
+	// trouble is why the volume keeps the partition from being served, nil if it does not.
+	trouble atomic.Pointer[error]
+	last    *partition.Partition // the leadership that failed last; the keeper's
+	opened  chan struct{}        // closed when it was served for the first time
+	ended   chan struct{}        // closed when its keeper has let go of the files
 }
 
 // Partition returns a partition that this broker serves now. The error wraps
 // kerr.NotLeaderForPartition while it is being opened or when another broker
-// serves it, kerr.UnknownTopicID or kerr.UnknownTopicOrPartition if there is none.
+// serves it, kerr.KafkaStorageError while it waits for the volume to work again, kerr.UnknownTopicID or kerr.UnknownTopicOrPartition if there is none.
 func (b *Broker) Partition(id projections.TopicID, index int32) (*partition.Partition, error) {
+	var trouble *error
 	if ss := (*b.slots.Load())[id]; index >= 0 && int(index) < len(ss) {
 		if s := ss[index]; s != nil {
 			if p := s.p.Load(); p != nil {
 				return p, nil
 			}
+			trouble = s.trouble.Load()
 		}
 	}
 	t := b.View().TopicByID(id)
@@ -47,7 +52,16 @@ func (b *Broker) Partition(id projections.TopicID, index int32) (*partition.Part
 	case index < 0 || int(index) >= len(t.Partitions):
 		return nil, fmt.Errorf("%w: %s has no partition %d", kerr.UnknownTopicOrPartition, t.Name, index)
 	}
+	if trouble != nil {
+		return nil, *trouble
+	}
 	return nil, fmt.Errorf("%w: %s-%d is not open here", kerr.NotLeaderForPartition, t.Name, index)
+}
+
+// fail has err told to who asks for the partition until it is served again.
+func (s *slot) fail(err error) {
+	err = fmt.Errorf("%w: not served until the volume works: %w", kerr.KafkaStorageError, err)
+	s.trouble.Store(&err)
 }
 
 // Ready reports whether every partition assigned to this broker is served.

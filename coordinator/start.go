@@ -38,7 +38,9 @@ func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, erro
 }
 
 func (b *Broker) start(ctx context.Context) error {
-	if err := attempts(ctx, b.makeDirs); err != nil {
+	b.listenForFull()
+	b.makeRoom()
+	if err := b.withRoom(func() error { return attempts(ctx, b.makeDirs) }); err != nil {
 		return err
 	}
 	var ctl, data *substrate.Session
@@ -49,13 +51,15 @@ func (b *Broker) start(ctx context.Context) error {
 		func() (err error) { w, err = b.claimNew(ctx, ctl); return err },
 	}
 	for _, step := range steps {
-		if err := attempts(ctx, step); err != nil {
+		if err := b.withRoom(func() error { return attempts(ctx, step) }); err != nil {
 			return err
 		}
 	}
-	err := attempts(ctx, func() error {
-		_, err := w.Publish(ctx, fmt.Sprintf("broker %d started", b.opt.NodeID), b.takeOver)
-		return err
+	err := b.withRoom(func() error {
+		return attempts(ctx, func() error {
+			_, err := w.Publish(ctx, fmt.Sprintf("broker %d started", b.opt.NodeID), b.takeOver)
+			return err
+		})
 	})
 	if err != nil {
 		return errors.Join(err, w.Abandon(ctx))
@@ -67,6 +71,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.show(w)
 	b.spawn(b.control)
 	b.spawn(b.watchData)
+	b.spawn(b.watchSpace)
 	b.spawn(b.sweepLeftovers)
 	b.spawn(b.clean)
 	return nil

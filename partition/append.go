@@ -56,7 +56,13 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	if p.s.IsFenced() {
 		p.fail(substrate.ErrFenced)
 	}
-	b, cfg := batch(data), p.cfg()
+	cfg := p.cfg()
+	if cfg.Room != nil {
+		if err := cfg.Room(); err != nil {
+			return nil, fmt.Errorf("append to %s: %w", p.name, err)
+		}
+	}
+	b := batch(data)
 	if err := p.validate(cfg, b); err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
 	}
@@ -100,6 +106,8 @@ func (p *Partition) enqueue(a *Appended, b batch) error {
 	if p.mu.group == nil {
 		p.mu.group = make(chan struct{})
 		p.mu.flights = append(p.mu.flights, flight{committed: p.mu.group})
+		p.mu.open++
+		p.startWatch()
 	}
 	p.mu.flights[len(p.mu.flights)-1].end = p.mu.next
 	a.committed = p.mu.group
@@ -153,6 +161,9 @@ func (p *Partition) write(queue [][]byte) error {
 		for n < len(queue) && size+int64(len(queue[n])) <= cfg.SegmentBytes {
 			size += int64(len(queue[n]))
 			n++
+		}
+		if err := p.cfg().Recovery.take(p, size-p.active.size); err != nil {
+			return err
 		}
 		if err := p.writeRun(queue[:n]); err != nil {
 			return fmt.Errorf("write %s at byte %d: %w", p.file(p.active.id), p.active.size, err)

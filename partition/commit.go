@@ -30,6 +30,7 @@ type segState struct {
 func (p *Partition) startCommitter() {
 	if !p.mu.committing && p.mu.err == nil {
 		p.mu.committing = true
+		p.startWatch()
 		p.wg.Go(p.runCommitter)
 	}
 }
@@ -83,7 +84,7 @@ func (p *Partition) commit(w *window) error {
 		if last.admitted {
 			since -= p.recPos
 		}
-		w.recover = w.recover || since >= p.cfg().RecoveryPointBytes
+		w.recover = w.recover || since >= p.cfg().RecoveryPointBytes || p.cfg().Recovery.wants(p)
 	}
 	for _, s := range w.segs {
 		if err := p.sync(s, w.recover); err != nil {
@@ -181,6 +182,8 @@ func (p *Partition) check() error {
 func (p *Partition) settle(w *window) []*handle {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.mu.commits++
+	freed := int64(0)
 	for _, s := range w.segs {
 		isNew := !s.admitted
 		s.segment.admitted, s.segment.ended = true, s.ends
@@ -190,12 +193,15 @@ func (p *Partition) settle(w *window) []*handle {
 		switch {
 		case s.ends:
 			p.mu.recovered, p.recPos = s.end, 0
+			freed += s.recover()
 		case s.synced == s.size && (w.recover || isNew):
 			p.mu.recovered, p.recPos = s.end, s.size
+			freed += s.recover()
 		case isNew:
 			p.recPos = 0
 		}
 	}
+	p.cfg().Recovery.freed(p, freed)
 	return p.evict()
 }
 
@@ -215,6 +221,7 @@ func (p *Partition) acknowledge(w *window) {
 	for _, g := range w.groups {
 		close(g)
 	}
+	p.mu.open -= len(w.groups)
 	w.groups = nil
 }
 

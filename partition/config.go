@@ -37,6 +37,15 @@ type Config struct {
 
 	Compression Compression // the zero value keeps batches as they were sent
 	Cleanup     Cleanup     // what removes records; the zero value keeps them
+	// StallAfter is how long the volume may leave a commit or a read without an answer:
+	// then the partition fails, or the read does; 15 s.
+	StallAfter time.Duration
+	// Recovery is shared by the partitions of a broker; nil bounds nothing.
+	Recovery *RecoveryBudget
+	// Room, asked by every Append, refuses while the volume has none; nil never does.
+	Room func() error
+	// After is the leadership of this process that ended before this one begins, if any.
+	After *Partition
 
 	Now  func() time.Time // time.Now
 	Node int32            // this broker, for people
@@ -77,6 +86,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.FlushMessages, 1)
 	orElse(&c.RecoveryPointBytes, 64<<20)
 	orElse(&c.RecoveryPointIdle, 5*time.Second)
+	orElse(&c.StallAfter, 15*time.Second)
 	orElse(&c.TimestampAfterMax, time.Hour)
 	orElse(&c.ProducerExpiry, 24*time.Hour)
 	orElse(&c.HistoryEntries, 100)

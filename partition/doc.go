@@ -35,6 +35,9 @@
 //   - The log start never passes the recovery point, so a takeover always finds it.
 //   - Compaction writes new segments and swaps them in by one entry. Offsets and headers
 //     stay: over a hole a read gives the next batch, and the log never ends in a hole.
+//   - What its leader told producers had failed, the same process does not take up again.
+//   - A commit that the volume leaves without an answer fails the partition, and a read its
+//     reader, who leaves the call behind.
 //   - Nothing is locked during I/O.
 //   - A configuration is replaced whole by [Partition.Reconfigure]; a decision is made by
 //     one of them, never by parts of two.

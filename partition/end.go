@@ -67,12 +67,15 @@ func (p *Partition) fail(err error) {
 	close(p.done)
 	p.cancel()
 	p.wake()
-	if p.mu.timer != nil {
-		p.mu.timer.Stop()
+	for _, t := range []*time.Timer{p.mu.timer, p.mu.watch} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	if p.mu.producers.timer != nil {
 		p.mu.producers.timer.Stop()
 	}
+	p.cfg().Recovery.leave(p)
 	if !errors.Is(err, ErrRelinquished) {
 		p.cfg().Log.Warn("partition ended", "partition", p.name, "epoch", p.epoch, "err", err)
 	}

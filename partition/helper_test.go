@@ -82,7 +82,7 @@ func newSession(t tb, v *substrate.Volume) *substrate.Session {
 }
 
 func testConfig() Config {
-	return Config{Log: quiet, TimestampAfterMax: -1, RecoveryPointIdle: time.Hour}
+	return Config{Log: quiet, TimestampAfterMax: -1, RecoveryPointIdle: time.Hour, StallAfter: 10_000 * time.Hour}
 }
 
 func open(t tb, s *substrate.Session, epoch int32, cfg Config) *Partition {

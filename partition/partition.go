@@ -61,6 +61,11 @@ type Partition struct {
 		doomed  []doomed // files to be unlinked; their reaper lives while there are any
 		reaping bool
 
+		open    int         // groups that are not committed
+		commits int         // windows that are through, and waits that are over
+		watch   *time.Timer // looks whether the volume answers; nil while there is nothing to wait for
+		watched int         // commits when it was started
+
 		hw        mark
 		recovered int64 // offset of the newest recovery point
 		logStart  int64
@@ -72,6 +77,9 @@ type Partition struct {
 	}
 	wg      sync.WaitGroup // writer and committer
 	readers sync.WaitGroup
+	reads   substrate.Lane // of readers, also those that nobody waits for any more
+	hung    atomic.Int64   // reads that were given up and have not returned
+	share   budgetShare    // guarded by the budget
 
 	active *segment // where the writer writes; the writer's
 	spare  [][]byte // the writer's

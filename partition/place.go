@@ -37,8 +37,11 @@ func (p *Partition) locateOnce(ctx context.Context, offset int64) (Place, error)
 	if err != nil {
 		return Place{}, err
 	}
-	defer p.endRead()
-	return p.locate(ctx, v, offset)
+	p.endRead()
+	if offset >= v.hw.offset || offset < v.logStart {
+		return p.locate(ctx, v, offset) // without a look at the volume
+	}
+	return beside(ctx, p, func(v view) (Place, error) { return p.locate(ctx, v, offset) })
 }
 
 func (p *Partition) locate(ctx context.Context, v view, offset int64) (Place, error) {

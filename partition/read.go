@@ -79,13 +79,27 @@ func (p *Partition) read(ctx context.Context, offset int64, maxBytes int, minOne
 	if err != nil {
 		return Fetched{}, err
 	}
-	defer p.endRead()
+	out, err := p.answer(v, offset)
+	p.endRead()
+	if err != nil || offset == v.hw.offset {
+		return out, err
+	}
+	return beside(ctx, p, func(v view) (Fetched, error) { return p.readFrom(ctx, v, offset, maxBytes, minOne) })
+}
+
+// answer is a Read's answer without records.
+func (p *Partition) answer(v view, offset int64) (Fetched, error) {
 	out := Fetched{HighWatermark: v.hw.offset, LastStableOffset: v.hw.offset, LogStart: v.logStart}
 	if offset < v.logStart || offset > v.hw.offset {
 		return out, fmt.Errorf("%w: %d is not within %d to %d of %s", kerr.OffsetOutOfRange, offset, v.logStart, v.hw.offset, p.name)
 	}
-	if offset == v.hw.offset {
-		return out, nil
+	return out, nil
+}
+
+func (p *Partition) readFrom(ctx context.Context, v view, offset int64, maxBytes int, minOne bool) (Fetched, error) {
+	out, err := p.answer(v, offset)
+	if err != nil {
+		return out, err
 	}
 	i := sort.Search(len(v.segs), func(i int) bool { return v.segs[i].id.Base > offset })
 	for i = max(i-1, 0); i < len(v.segs); i++ {

@@ -46,7 +46,15 @@ func (p *Partition) cut(ctx context.Context, at Place, maxBytes int, minOne bool
 	if err != nil {
 		return Found{}, err
 	}
-	defer p.endRead()
+	p.endRead()
+	if at.offset >= v.hw.offset || at.offset < v.logStart {
+		return p.cutIn(ctx, v, at, maxBytes, minOne) // without a look at the volume
+	}
+	return besideWith(ctx, p, func(v view) (Found, error) { return p.cutIn(ctx, v, at, maxBytes, minOne) },
+		func(f Found) { f.Region.Release() })
+}
+
+func (p *Partition) cutIn(ctx context.Context, v view, at Place, maxBytes int, minOne bool) (Found, error) {
 	out := Found{HighWatermark: v.hw.offset, LastStableOffset: v.hw.offset, LogStart: v.logStart}
 	if at.offset < v.logStart || at.offset > v.hw.offset {
 		return out, fmt.Errorf("%w: %d is not within %d to %d of %s", kerr.OffsetOutOfRange, at.offset, v.logStart, v.hw.offset, p.name)
@@ -56,6 +64,7 @@ func (p *Partition) cut(ctx context.Context, at Place, maxBytes int, minOne bool
 	}
 	i := slices.Index(v.segs, at.seg)
 	if i < 0 || at.pos >= v.limit(i) {
+		var err error
 		if at, err = p.locate(ctx, v, at.offset); err != nil {
 			return out, err
 		}
@@ -109,10 +118,13 @@ func (p *Partition) cutEnd(ctx context.Context, v view, i int, pos, maxBytes int
 // Size is how many bytes the region has.
 func (r *Region) Size() int64 { return r.size }
 
-// Bytes reads the region whole. Errors are those of [Partition.Read].
-func (r *Region) Bytes() ([]byte, error) {
-	b := make([]byte, r.size)
-	return b, r.ReadAt(b, 0)
+// Bytes reads the region whole, as long as ctx and the volume allow. Errors are those of
+// [Partition.Read].
+func (r *Region) Bytes(ctx context.Context) ([]byte, error) {
+	return beside(ctx, r.p, func(view) ([]byte, error) {
+		b := make([]byte, r.size)
+		return b, r.ReadAt(b, 0)
+	})
 }
 
 // ReadAt fills b with the region's bytes from byte off on.

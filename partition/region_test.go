@@ -98,7 +98,7 @@ func TestCutAgainstModel(t *testing.T) {
 			ok(rt, err)
 			var b []byte
 			if got.Region != nil {
-				b, err = got.Region.Bytes()
+				b, err = got.Region.Bytes(context.Background())
 				ok(rt, err)
 				got.Region.Release()
 				got.Region.Release()
@@ -120,7 +120,7 @@ func TestAheadOfTheEnd(t *testing.T) {
 	var reads atomic.Int64
 	cfg := testConfig()
 	cfg.SegmentBytes = 300
-	p := open(t, newSession(t, newVolume(t, countingFS{must(substrate.OpenDir(t.TempDir()))(t), &reads, nil})), 1, cfg)
+	p := open(t, newSession(t, newVolume(t, countedFS{must(substrate.OpenDir(t.TempDir()))(t), &reads, nil})), 1, cfg)
 	abandon(t, p)
 	empty, err := p.Locate(context.Background(), 0)
 	ok(t, err)
@@ -165,32 +165,32 @@ func TestAheadOfTheEnd(t *testing.T) {
 	}
 }
 
-// countingFS counts the bytes that are read and the files that are opened.
-type countingFS struct {
+// countedFS counts the bytes that are read and the files that are opened.
+type countedFS struct {
 	substrate.FS
 	bytes *atomic.Int64
 	opens func(name string)
 }
 
-func (c countingFS) Open(name string) (substrate.File, error) {
+func (c countedFS) Open(name string) (substrate.File, error) {
 	f, err := c.FS.Open(name)
 	if c.opens != nil {
 		c.opens(name)
 	}
-	return countingFile{f, c.bytes}, err
+	return countedFile{f, c.bytes}, err
 }
 
-func (c countingFS) CreateExclusive(name string) (substrate.File, error) {
+func (c countedFS) CreateExclusive(name string) (substrate.File, error) {
 	f, err := c.FS.CreateExclusive(name)
-	return countingFile{f, c.bytes}, err
+	return countedFile{f, c.bytes}, err
 }
 
-type countingFile struct {
+type countedFile struct {
 	substrate.File
 	n *atomic.Int64
 }
 
-func (f countingFile) ReadAt(b []byte, off int64) (int, error) {
+func (f countedFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := f.File.ReadAt(b, off)
 	f.n.Add(int64(n))
 	return n, err
@@ -200,7 +200,7 @@ func (f countingFile) ReadAt(b []byte, off int64) (int, error) {
 // records included: from the index in memory, and from its file after a restart.
 func TestFetchNearTheEndOfALargeSegment(t *testing.T) {
 	var bytesRead atomic.Int64
-	fs := countingFS{must(substrate.OpenDir(t.TempDir()))(t), &bytesRead, nil}
+	fs := countedFS{must(substrate.OpenDir(t.TempDir()))(t), &bytesRead, nil}
 	v := newVolume(t, fs)
 	cfg := testConfig()
 	cfg.FlushMessages = 1 << 40
@@ -234,7 +234,7 @@ func TestFetchNearTheEndOfALargeSegment(t *testing.T) {
 			bytesRead.Store(0)
 			got, err := p.Cut(context.Background(), At(offset), 256<<10, true)
 			ok(t, err)
-			recs, err := got.Region.Bytes()
+			recs, err := got.Region.Bytes(context.Background())
 			ok(t, err)
 			got.Region.Release()
 			if batch(recs).base() != offset {
@@ -312,7 +312,7 @@ func TestRegionOutlivesThePartition(t *testing.T) {
 func TestOldReadersLeaveTheTail(t *testing.T) {
 	opened := map[string]int{}
 	var n atomic.Int64
-	fs := countingFS{must(substrate.OpenDir(t.TempDir()))(t), &n, func(name string) {
+	fs := countedFS{must(substrate.OpenDir(t.TempDir()))(t), &n, func(name string) {
 		if strings.HasSuffix(name, ".log") {
 			opened[path.Base(name)]++
 		}
@@ -382,7 +382,7 @@ func readOrCut(ctx context.Context, p *Partition, rng *rand.Rand, offset int64, 
 	f := Fetched{HighWatermark: c.HighWatermark, LastStableOffset: c.LastStableOffset, LogStart: c.LogStart}
 	if c.Region != nil {
 		defer c.Region.Release()
-		f.Records, err = c.Region.Bytes()
+		f.Records, err = c.Region.Bytes(ctx)
 	}
 	return f, err
 }
@@ -420,7 +420,7 @@ func TestCutOverHoles(t *testing.T) {
 			if got.Region == nil {
 				t.Fatalf("nothing at %d of %d", at, s.end)
 			}
-			recs, err := got.Region.Bytes()
+			recs, err := got.Region.Bytes(context.Background())
 			ok(t, err)
 			got.Region.Release()
 			want := int64(-1)
@@ -441,7 +441,7 @@ func TestCutOverHoles(t *testing.T) {
 func TestRebuiltIndexIsKept(t *testing.T) {
 	dir := t.TempDir()
 	var n atomic.Int64
-	v := newVolume(t, countingFS{must(substrate.OpenDir(dir))(t), &n, nil})
+	v := newVolume(t, countedFS{must(substrate.OpenDir(dir))(t), &n, nil})
 	cfg := testConfig()
 	cfg.FlushMessages = 1 << 40
 	p := open(t, newSession(t, v), 1, cfg)

@@ -34,6 +34,7 @@ type segment struct {
 	firstTime int64 // largest timestamp of its first batch; 0 if that is not known
 
 	synced int64 // bytes known to be durable; the committer's
+	behind int64 // bytes behind a committed recovery point or end; the committer's
 }
 
 // handle is an open file and how many readers are in it.

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,6 +172,8 @@ type world struct {
 	ops     int // when it ends
 	local   bool
 	thaw    map[*nfssim.Host]time.Time // when a frozen host goes on
+	room    time.Time                  // when a full volume has room again; zero while it has
+	answer  time.Time                  // when a volume that hangs answers again; likewise
 	nextID  int
 	keys    *keyOracle // where the log is cleaned up
 }
@@ -214,11 +217,15 @@ func sweepWith(t *testing.T, seed int64, b breaks, rules substrate.Breaks, more 
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		cfg := simConfig(seed, rng)
-		w := &world{rng: rng, rules: rules, procs: map[string]*simProcess{}, clients: []*simClient{{id: 1}, {id: 2}}, local: cfg.Local,
+		passing := cfg.Fault
+		var w *world
+		cfg.Fault = func(op nfssim.Op) error { return cmp.Or(w.fullFault(op), passing(op)) }
+		w = &world{rng: rng, rules: rules, procs: map[string]*simProcess{}, clients: []*simClient{{id: 1}, {id: 2}}, local: cfg.Local,
 			thaw: map[*nfssim.Host]time.Time{}, ops: 800 + rng.IntN(1500), sim: nfssim.New(cfg),
 			o: &oracle{value: map[int64]string{}, offset: map[string]int64{}, starts: map[int32]int64{}},
 			cfg: Config{Log: quiet, breaks: b, SegmentBytes: []int64{200, 600, 1 << 20}[rng.IntN(3)], IndexIntervalBytes: 100,
-				RecoveryPointBytes: []int64{1, 400, 1 << 20}[rng.IntN(3)], RecoveryPointIdle: time.Second, HistoryEntries: 8}}
+				RecoveryPointBytes: []int64{1, 400, 1 << 20}[rng.IntN(3)], RecoveryPointIdle: time.Second, HistoryEntries: 8,
+				StallAfter: []time.Duration{time.Second, 15 * time.Second, time.Hour}[rng.IntN(3)]}}
 		if more != nil {
 			more(w)
 		}
@@ -269,8 +276,12 @@ func (w *world) start(i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	w.procs[hostNames[i]] = p
-	b := &simBroker{w: w, name: name, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)),
+	b := &simBroker{w: w, name: name, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), cfg: w.cfg,
 		v: &substrate.Volume{FS: p, NewID: ids(name), Breaks: w.rules}}
+	if w.rng.IntN(2) == 0 {
+		b.v.FS = substrate.NewPool(p, substrate.PoolLimits{})
+		b.cfg.Recovery = NewRecoveryBudget(int64(100 + w.rng.IntN(1000)))
+	}
 	w.o.Starts++
 	w.wg.Go(func() { b.run(ctx) })
 }
@@ -279,7 +290,9 @@ func (w *world) start(i int) {
 func (w *world) disturb() {
 	i := w.rng.IntN(len(hostNames))
 	h := w.sim.Host(hostNames[i])
-	switch n := w.rng.IntN(10); {
+	switch n := w.rng.IntN(13); {
+	case n >= 10:
+		w.fail(hostNames[i], n == 10)
 	case n < 4: // kill -9, and a restart
 		w.procs[hostNames[i]].cancel()
 		w.procs[hostNames[i]].Kill()
@@ -300,8 +313,46 @@ func (w *world) disturb() {
 	}
 }
 
+// fail has the volume run full for all, or hang for one host or for all of them.
+func (w *world) fail(host string, full bool) {
+	until := time.Now().Add(time.Duration(w.rng.IntN(40_000)) * time.Millisecond)
+	if full {
+		w.room = until
+		return
+	}
+	all, segments := w.rng.IntN(3) == 0, w.rng.IntN(2) == 0
+	w.answer = until
+	w.sim.Hang(func(op nfssim.Op) bool {
+		return (all || op.Host == host) && (!segments || strings.HasSuffix(op.Name, ".log"))
+	})
+}
+
+// fullFault is what a volume without room answers: what takes some fails, at once or at
+// the sync. It is called as over is, and like it between any two calls.
+func (w *world) fullFault(op nfssim.Op) error {
+	if w.room.IsZero() {
+		return nil
+	}
+	switch op.Kind {
+	case nfssim.OpWrite, nfssim.OpCreate, nfssim.OpMkdir, nfssim.OpDatasync:
+		return []error{syscall.ENOSPC, syscall.EDQUOT}[op.N%2]
+	case nfssim.OpRename, nfssim.OpClose:
+		if op.N%4 == 0 {
+			return syscall.ENOSPC
+		}
+	}
+	return nil
+}
+
 // over is asked between any two calls.
 func (w *world) over() bool {
+	if !w.room.IsZero() && !time.Now().Before(w.room) {
+		w.room = time.Time{}
+	}
+	if !w.answer.IsZero() && !time.Now().Before(w.answer) {
+		w.answer = time.Time{}
+		w.sim.Unhang()
+	}
 	for _, name := range hostNames {
 		h := w.sim.Host(name)
 		if t, frozen := w.thaw[h]; frozen && !time.Now().Before(t) {
@@ -319,6 +370,7 @@ type simBroker struct {
 	v     *substrate.Volume
 	name  string
 	rng   *rand.Rand
+	cfg   Config
 	leads int
 }
 
@@ -350,7 +402,7 @@ func (b *simBroker) run(ctx context.Context) {
 		b.w.o.mu.Lock()
 		before := b.w.o.acked // while it opens, another may open above it and go on
 		b.w.o.mu.Unlock()
-		p, err := Open(ctx, s, testID, testTopic, 0, int32(e), b.w.cfg)
+		p, err := Open(ctx, s, testID, testTopic, 0, int32(e), b.cfg)
 		switch {
 		case errors.Is(err, substrate.ErrStillLeading):
 			closeSession()
@@ -358,6 +410,7 @@ func (b *simBroker) run(ctx context.Context) {
 			b.corruption(err)
 		default:
 			b.lead(ctx, s, p, before)
+			b.cfg.After = p
 		}
 	}
 }

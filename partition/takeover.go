@@ -18,7 +18,14 @@ import (
 // Errors wrap substrate.ErrEpochTaken, ErrStillLeading or ErrFenced, a
 // *substrate.DamageError, or what the volume said. After any of them, the epoch is not
 // used again.
+//
+// When ctx ends, Open returns its error while a call on the volume may stay behind; until
+// that has returned, the session cannot lead the partition again.
 func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index int32, epoch int32, cfg Config) (*Partition, error) {
+	return besideSession(ctx, s, func() (*Partition, error) { return openNow(ctx, s, id, topic, index, epoch, cfg) })
+}
+
+func openNow(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index int32, epoch int32, cfg Config) (*Partition, error) {
 	cfg = cfg.withDefaults()
 	w, err := metalog.Claim(ctx, s, ManifestStream(id, index), substrate.Epoch(epoch), ManifestSchema(), metalog.Options{
 		Node: cfg.Node, RetentionAge: cfg.HistoryAge, RetentionEntries: cfg.HistoryEntries, Now: cfg.Now})
@@ -27,7 +34,7 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	p := &Partition{s: s, v: s.Volume(), w: w, dir: Dir(id, index), name: name, epoch: substrate.Epoch(epoch),
-		done: make(chan struct{}), gone: make(chan struct{})}
+		done: make(chan struct{}), gone: make(chan struct{}), reads: substrate.NewLane(readPlaces)}
 	p.conf.Store(&cfg)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	m := w.Committed().State
@@ -41,6 +48,7 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 		<-p.gone
 		return nil, fmt.Errorf("open %s epoch %d: %w", name, epoch, err)
 	}
+	p.cfg().After = nil // its memory may go
 	return p, nil
 }
 
@@ -91,7 +99,7 @@ func (p *Partition) begin(end mark, m *Manifest) {
 		return // the first append makes a segment
 	}
 	end.seg.admitted = true
-	p.active, p.recPos = end.seg, end.pos
+	p.active, p.recPos, end.seg.behind = end.seg, end.pos, end.pos
 }
 
 // adopt ends the old leader's newest segment at its recovery point and copies what
@@ -115,9 +123,14 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 	if size < from.Pos {
 		return nil, &substrate.DamageError{File: p.file(id), Offset: size, Cause: fmt.Sprintf("ends before the recovery point at byte %d", from.Pos)}
 	}
+	size, durable := p.afterOwn(id, from, size)
 	t := &tailScanner{file: f, size: size, pos: from.Pos, next: from.Offset}
-	if p.cfg().breaks.noTailCopy {
-		return p.adoptInPlace(id, t)
+	if p.cfg().breaks.noTailCopy || durable {
+		facts, err := p.adoptInPlace(id, t)
+		if err == nil && durable && t.pos < size {
+			err = &substrate.DamageError{File: p.file(id), Offset: t.pos, Cause: fmt.Sprintf("what this process committed up to byte %d is gone: %s", size, t.reason)}
+		}
+		return facts, err
 	}
 	if from.Pos > 0 {
 		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true})
@@ -185,7 +198,7 @@ func (p *Partition) copyTail(t *tailScanner) (*segment, error) {
 	return p.active, nil
 }
 
-// adoptInPlace is breaks.noTailCopy.
+// adoptInPlace ends the segment after its tail. It is for a tail that this host has synced.
 func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
 	for {
 		b, err := t.batch()
@@ -207,8 +220,13 @@ func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
 // because nothing of it was behind a recovery point. A leftover harms nobody.
 func (p *Partition) removeDropped(before *Manifest) {
 	s := before.newest()
-	if s == nil || !s.open() || before.Recovery.Pos > 0 || p.cfg().breaks.noTailCopy {
+	if s == nil || !s.open() {
 		return
+	}
+	for _, o := range p.w.Committed().State.Segments {
+		if o.SegmentID == s.SegmentID {
+			return
+		}
 	}
 	if err := p.v.Remove(p.file(s.SegmentID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.cfg().Log.Info("superseded segment is left behind", "file", p.file(s.SegmentID), "err", err)

@@ -6,23 +6,13 @@ import "context"
 // (milliseconds): its offset, timestamp and leader epoch; offset -1 if there is none. It
 // looks into compressed batches too.
 func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64) (offset, timestamp int64, leaderEpoch int32, err error) {
-	at := nowhere
-	err = again(func() error {
-		at, err = p.firstSince(ctx, ts)
-		return err
-	})
-	return at.offset, at.time, at.epoch, err
+	return p.find(ctx, func() (place, error) { return p.firstSince(ctx, ts) })
 }
 
 // MaxTimestamp finds the first record with the largest timestamp (KIP-734): its offset,
 // timestamp and leader epoch; offset -1 in an empty log.
 func (p *Partition) MaxTimestamp(ctx context.Context) (offset, timestamp int64, leaderEpoch int32, err error) {
-	at := nowhere
-	err = again(func() error {
-		at, err = p.latest(ctx)
-		return err
-	})
-	return at.offset, at.time, at.epoch, err
+	return p.find(ctx, func() (place, error) { return p.latest(ctx) })
 }
 
 // place is a record that was looked for.

@@ -247,7 +247,7 @@ func (c *fetchCall) readOne(ctx context.Context, f *fetchFrom, left int, one boo
 		return nil
 	}
 	defer got.Region.Release()
-	recs, err := got.Region.Bytes()
+	recs, err := got.Region.Bytes(ctx)
 	if err == nil {
 		f.out.RecordBatches = recs
 	}

@@ -40,7 +40,11 @@ type Config struct {
 	// ProducerExpiry is producer.id.expiration.ms.
 	ProducerExpiry time.Duration
 
-	Cleaner partition.CleanerOptions
+	Cleaner       partition.CleanerOptions
+	MinFree       int64         // free bytes of the volume below which records are refused
+	Ballast       int64         // bytes of the file that is given up when the volume is full
+	RecoveryBytes int64         // bytes past recovery points, of all partitions together
+	StallAfter    time.Duration // how long the volume may leave a call without an answer
 
 	MetadataPoll     time.Duration
 	HistoryRetention time.Duration

@@ -121,6 +121,10 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"num.partitions":                     {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
 		"log.flush.interval.messages":        {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
 		"producer.id.expiration.ms":          {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
+		"storage.min.free.bytes":             {"3", func(c *Config) bool { return (&Node{cfg: c}).options().MinFree == 3 }},
+		"storage.ballast.bytes":              {"4", func(c *Config) bool { return (&Node{cfg: c}).options().Ballast == 4 }},
+		"storage.hang.timeout.ms":            {"105", func(c *Config) bool { return c.partitionConfig(topic).StallAfter == 105*time.Millisecond }},
+		"log.recovery.bytes.total":           {"1048578", func(c *Config) bool { return (&Node{cfg: c}).options().RecoveryBytes == 1048578 }},
 		"metadata.poll.interval.ms":          {"7", func(c *Config) bool { return (&Node{cfg: c}).options().CheckInterval == 7*time.Millisecond }},
 		"metadata.history.retention.ms":      {"8", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryAge == 8*time.Millisecond }},
 		"metadata.history.retention.entries": {"9", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryEntries == 9 }},

@@ -72,7 +72,7 @@ func openVolume(cfg *Config) (*substrate.Volume, error) {
 	if err := probeNew(fs); err != nil {
 		return nil, err
 	}
-	return substrate.OpenVolume(fs, cfg.ClusterID)
+	return substrate.OpenVolume(substrate.NewPool(fs, substrate.PoolLimits{}), cfg.ClusterID)
 }
 
 // probeBytes is more than what a new volume's first files take.
@@ -150,6 +150,9 @@ func (n *Node) options() coordinator.Options {
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,
 		Cleaner:         &n.cfg.Cleaner,
+		MinFree:         n.cfg.MinFree,
+		Ballast:         n.cfg.Ballast,
+		RecoveryBytes:   n.cfg.RecoveryBytes,
 		Log:             n.log,
 	}
 }

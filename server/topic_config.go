@@ -38,6 +38,7 @@ func (c *Config) partitionConfig(t *projections.Topic) partition.Config {
 	pc := partition.Config{
 		FlushMessages:      c.FlushMessages,
 		ProducerExpiry:     c.ProducerExpiry,
+		StallAfter:         c.StallAfter,
 		SegmentBytes:       number("segment.bytes"),
 		SegmentAge:         durationMs(number("segment.ms")),
 		IndexIntervalBytes: int(max(1, number("index.interval.bytes"))), // 0 would mean the default

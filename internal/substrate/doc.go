@@ -42,5 +42,11 @@
 // takes that entry as its base. Either the old owner's Check fails or the new
 // owner sees the write; pauses of any length and lost replies change nothing.
 //
+// # Calls that hang
+//
+// A call on the volume cannot be cancelled, and one that hangs pins a thread. [Pool] lets
+// a bounded number through, of all and of each partition; [Do] has a caller stop waiting
+// while its call stays.
+//
 // Call order: [OpenVolume], [Volume.OpenSession], [Session.Claim], write, [Session.Check].
 package substrate

@@ -125,6 +125,18 @@ func (s *Session) Check(ctx context.Context) error {
 	}
 }
 
+// Go runs f in a goroutine that Close waits for. It reports false, and does nothing, once
+// the session is closed.
+func (s *Session) Go(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
+
 // LastCheck is the local time at which the last passed Check began.
 func (s *Session) LastCheck() time.Time {
 	s.mu.Lock()
@@ -247,7 +259,7 @@ func (s *Session) checkByOpen() error {
 
 func (s *Session) tokenPath(n int) string { return path.Join(SessionPath(s.id), string(rune('0'+n))) }
 
-// Close refuses further Checks and waits for the one in flight. The token stays where it is: a session is
+// Close refuses further Checks and waits for the one in flight, and for what runs in Go. The token stays where it is: a session is
 // never deleted, for a late rename of its process would find a free name.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
