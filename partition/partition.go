@@ -88,6 +88,8 @@ type Partition struct {
 	upkeep     upkeep
 	distrusted atomic.Bool // see Region.Trusted
 
+	damagedTail bool // see tailDamage; the takeover's
+
 	recPos int64 // byte of the recovery point in the newest admitted segment; the committer's
 }
 

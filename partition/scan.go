@@ -52,6 +52,7 @@ type tailScanner struct {
 	size   int64 // of the file
 	pos    int64 // of the next batch
 	next   int64 // its offset
+	holes  bool  // offsets may be missing: the segment may have been compacted
 	buf    []byte
 	off    int    // of pos in buf
 	reason string // why it ended
@@ -68,7 +69,7 @@ func (t *tailScanner) batch() (batch, error) {
 		t.reason = "torn within a header"
 		return nil, err
 	}
-	if cause := batch(b).headerFault(t.next); cause != "" || batch(b).base() != t.next {
+	if cause := batch(b).headerFault(t.next); cause != "" || batch(b).base() != t.next && !t.holes {
 		t.reason = "no batch of the next offset"
 		return nil, nil
 	}
@@ -85,6 +86,28 @@ func (t *tailScanner) batch() (batch, error) {
 	t.pos += int64(len(b))
 	t.next = batch(b).next()
 	return b, nil
+}
+
+// beyond looks behind where the tail ended for a whole batch of a later offset, and
+// returns its byte, or -1. What a crash tears off has nothing behind it but, after a
+// power loss, pages that happened to be written; one flipped bit has all that followed.
+func (t *tailScanner) beyond() (int64, error) {
+	const most = 8 << 20
+	buf := make([]byte, min(t.size-t.pos, most))
+	n, err := t.file.ReadAt(buf, t.pos)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return -1, fmt.Errorf("read at byte %d: %w", t.pos, err)
+	}
+	for at := 1; at+batchHeader <= n; at++ {
+		b := batch(buf[at:n])
+		if b.headerFault(t.next+1) != "" || b.size() > int64(len(b)) {
+			continue
+		}
+		if b = b[:b.size()]; b.sum() == b.crc() {
+			return t.pos + int64(at), nil
+		}
+	}
+	return -1, nil
 }
 
 // peek returns the next n bytes, or nil if the file has fewer.

@@ -142,12 +142,33 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 		p.touch(own)
 		facts = append(facts, &SegmentAdded{own.id}, &RecoveryPointAdvanced{Offset: own.end, Pos: own.size})
 	}
+	if err == nil && t.pos < t.size {
+		err = p.tailDamage(id, t)
+	}
 	if err == nil {
 		p.cfg().Log.Info("partition tail adopted", "partition", p.name, "epoch", p.epoch, "file", p.file(id),
 			"from", from.Pos, "to", t.pos, "size", size, "next_offset", t.next, "stopped_by", t.reason)
 	}
 	return facts, err
 }
+
+// tailDamage says so where whole batches lie behind the end of the tail. They cannot be
+// taken up, for what is before them is gone; but this is no torn end, and the file is
+// kept for who wants to look.
+func (p *Partition) tailDamage(id SegmentID, t *tailScanner) error {
+	at, err := t.beyond()
+	if err != nil || at < 0 {
+		return err
+	}
+	p.damagedTail = true
+	p.cfg().Log.Error("the tail is damaged: whole batches behind the damage are not part of the log any more", "partition", p.name,
+		"file", p.file(id), "byte", t.pos, "offset", t.next, "cause", t.reason, "next_whole_batch_at_byte", at, "size", t.size)
+	return nil
+}
+
+// damagedExt is added to the name of a segment that the log does without because of
+// damage. Nothing of ours has such a name, so nothing removes it.
+const damagedExt = ".damaged"
 
 // copyTail copies the tail's batches, durably; nil if there are none. A segment that
 // comes with an error is to be closed.
@@ -227,6 +248,12 @@ func (p *Partition) removeDropped(before *Manifest) {
 		if o.SegmentID == s.SegmentID {
 			return
 		}
+	}
+	if p.damagedTail {
+		if err := p.v.Rename(p.file(s.SegmentID), p.file(s.SegmentID)+damagedExt); err != nil {
+			p.cfg().Log.Warn("a damaged segment could not be put aside", "file", p.file(s.SegmentID), "err", err)
+		}
+		return
 	}
 	if err := p.v.Remove(p.file(s.SegmentID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.cfg().Log.Info("superseded segment is left behind", "file", p.file(s.SegmentID), "err", err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/partition"
@@ -192,6 +194,46 @@ func TestVerifyFindsEmptiedEntries(t *testing.T) {
 			t.Errorf("%s emptied: %v\n%s", rel, err, out)
 		}
 		check(t, os.WriteFile(f, old, 0o644))
+	}
+}
+
+// TestVerifyDeep reads what is in the segments.
+func TestVerifyDeep(t *testing.T) {
+	ctx := context.Background()
+	dir := newVolume(t)
+	fs, err := substrate.OpenDir(dir)
+	check(t, err)
+	v, err := substrate.ReadVolume(fs)
+	check(t, err)
+	s, err := v.OpenSession(substrate.Identity{Role: substrate.RoleData})
+	check(t, err)
+	p, err := partition.Open(ctx, s, projections.TopicID{1, 2, 3}, "orders", 0, 1, partition.Config{})
+	check(t, err)
+	b := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1}
+	r := kmsg.Record{Value: []byte("hello"), Key: nil}
+	body := r.AppendTo(nil)
+	r.Length = int32(len(body) - 1)
+	b.Records = r.AppendTo(nil)
+	b.Length = int32(49 + len(b.Records))
+	raw := b.AppendTo(nil)
+	b.CRC = int32(substrate.CRC32C(raw[21:]))
+	a, err := p.Append(ctx, b.AppendTo(nil))
+	check(t, err)
+	check(t, a.Wait(ctx))
+	check(t, p.Relinquish(ctx))
+	check(t, s.Close(ctx))
+	out, err := run("--dir", dir, "verify", "--deep")
+	if err != nil || !strings.HasSuffix(out, "\nsound\n") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "topics/*/0/*.log"))
+	check(t, err)
+	data, err := os.ReadFile(logs[0])
+	check(t, err)
+	data[bytes.Index(data, []byte("hello"))] ^= 1
+	check(t, os.WriteFile(logs[0], data, 0o644))
+	if out, err := run("--dir", dir, "verify", "--deep"); !errors.Is(err, errFaults) || !strings.Contains(out, filepath.Base(logs[0])+": ") || !strings.Contains(out, "checksum") {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

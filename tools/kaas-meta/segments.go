@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/partition"
 )
 
@@ -23,17 +25,26 @@ func (r *report) segments(v *substrate.Volume, streams []*stream) {
 			continue // a fault of the stream, told already
 		}
 		for _, seg := range m.Segments {
-			name := path.Join(path.Dir(s.path), seg.String())
-			want := seg.Size
-			if want < 0 {
-				want = m.Recovery.Pos
-			}
-			r.segment(v, name, want)
+			r.segment(v, path.Dir(s.path), seg, m.Recovery)
 		}
 	}
 }
 
-func (r *report) segment(v *substrate.Volume, name string, want int64) {
+func (r *report) segment(v *substrate.Volume, dir string, seg partition.Segment, rec partition.RecoveryPoint) {
+	name := path.Join(dir, seg.String())
+	if r.Deep {
+		torn, err := partition.CheckSegment(v, dir, seg, rec)
+		if err != nil {
+			r.fault(name, "%v", err)
+		} else if torn > 0 {
+			r.Others = append(r.Others, metalog.Finding{File: name, Detail: fmt.Sprintf("%d bytes at its end are no whole batch: their writer ended before", torn)})
+		}
+		return
+	}
+	want := seg.Size
+	if want < 0 {
+		want = rec.Pos
+	}
 	f, err := v.Open(name)
 	if err != nil {
 		r.fault(name, "the manifest names it: %v", err)

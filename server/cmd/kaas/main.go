@@ -31,6 +31,9 @@ const (
 	exitFenced = 3
 	// stopTime is how long a graceful stop may take.
 	stopTime = 1800 * time.Millisecond
+	// gcPercent lets the heap grow to five times what lives in it, unless GOGC says
+	// otherwise: what lives is a few MB, and what passes through is many.
+	gcPercent = 400
 )
 
 // version is set by the linker for a release.
@@ -91,6 +94,9 @@ func logger(level slog.Level) *slog.Logger {
 // run serves until a signal or the broker's own end. A second signal ends the
 // process at once.
 func run(cfg *server.Config) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	log := logger(cfg.LogLevel)
 	slog.SetDefault(log)
 	signals := make(chan os.Signal, 2)
