@@ -1,9 +1,7 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -104,51 +102,23 @@ func checkTimes(t timeBounds, b batch) error {
 	return nil
 }
 
-// eachTimestamp calls f with the timestamp of each record until it returns false. A
-// compressed batch is decompressed piece by piece, so that it takes no memory that
-// its sender could choose.
+// eachTimestamp calls f with the timestamp of each record until it returns false.
 func (b batch) eachTimestamp(f func(ms int64) bool) error {
-	r, err := b.records()
+	l := lookers.Get().(*looked)
+	defer lookers.Put(l)
+	it, err := l.records(b)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	for range b.count() {
-		delta, err := r.nextTimestamp()
-		if err != nil {
-			return err
-		}
-		if !f(b.baseTime() + delta) {
+	var r record
+	n := int32(0)
+	for ; it.next(&r); n++ {
+		if !f(b.baseTime() + r.tsDelta) {
 			return nil
 		}
 	}
-	return nil
-}
-
-// nextTimestamp passes over a record: length, attributes, timestamp delta, …
-func (r *recordReader) nextTimestamp() (delta int64, err error) {
-	n, _, err := r.varint()
-	if err != nil {
-		return 0, err
+	if it.err == nil && n != b.count() {
+		return fmt.Errorf("the header says %d, there are %d", b.count(), n)
 	}
-	if _, err := r.ReadByte(); err != nil {
-		return 0, unexpected(err)
-	}
-	delta, w, err := r.varint()
-	if err != nil {
-		return 0, err
-	}
-	rest := n - 1 - int64(w)
-	if rest < 0 || rest > math.MaxInt32 {
-		return 0, errors.New("a record's length is not that of its fields")
-	}
-	_, err = r.Discard(int(rest))
-	return delta, unexpected(err)
-}
-
-func unexpected(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return it.err
 }
