@@ -84,7 +84,11 @@ func (p *Partition) commit(w *window) error {
 		if last.admitted {
 			since -= p.recPos
 		}
-		w.recover = w.recover || since >= p.cfg().RecoveryPointBytes || p.cfg().Recovery.wants(p)
+		due := since >= p.cfg().RecoveryPointBytes
+		if due && since < 2*p.cfg().RecoveryPointBytes && p.cfg().FlushMessages > 1 {
+			due = p.syncedAhead(last.segment)
+		}
+		w.recover = w.recover || due || p.cfg().Recovery.wants(p)
 	}
 	for _, s := range w.segs {
 		if err := p.sync(s, w.recover); err != nil {

@@ -54,6 +54,7 @@ type Partition struct {
 		pending    []chan struct{} // groups that are written
 		committing bool            // the committer lives
 		recover    bool            // a recovery point is due
+		ahead      syncAhead
 		timer      *time.Timer     // publishes a recovery point when idle; nil while it does not run
 		timedAt    int64           // end of the log when the timer was started
 		freeze     []chan struct{} // who asks that the active segment be ended
