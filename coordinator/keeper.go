@@ -15,7 +15,7 @@ import (
 )
 
 // errGone means that the topic is not in the view any more.
-var errGone = errors.New("the topic is gone")
+var errGone = fmt.Errorf("%w: the topic is gone", kerr.UnknownTopicOrPartition)
 
 // keep drives one partition to being served until ctx ends (rule 2): whatever
 // cannot be opened, or fails, is given a higher epoch and opened again.
