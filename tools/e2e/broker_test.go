@@ -73,13 +73,14 @@ type broker struct {
 	addr string
 	http string
 	log  *bytes.Buffer // of the running process; read when it has ended
+	sets []string      // settings besides these, key=value
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 }
 
-func startBroker(t *testing.T) *broker {
+func startBroker(t *testing.T, sets ...string) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: filepath.Join(t.TempDir(), "data"), addr: freeAddr(t), http: freeAddr(t)}
+	b := &broker{t: t, dir: filepath.Join(t.TempDir(), "data"), addr: freeAddr(t), http: freeAddr(t), sets: sets}
 	b.start()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -101,6 +102,9 @@ func (b *broker) start() {
 	}
 	b.log, b.done = &bytes.Buffer{}, make(chan struct{})
 	b.cmd = exec.Command(bin, "--set", "listeners=PLAINTEXT://"+b.addr, "--set", "http.listeners="+b.http, "--set", "log.dirs="+b.dir)
+	for _, set := range b.sets {
+		b.cmd.Args = append(b.cmd.Args, "--set", set)
+	}
 	b.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KAAS_") }) // ours are no settings
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
