@@ -49,6 +49,7 @@ type Cleaner struct {
 	mu struct {
 		sync.Mutex
 		busy   map[*Partition]bool // being compacted
+		owed   map[*Partition]bool // retention came by meanwhile
 		failed map[cleanerJob]*failure
 		later  map[*Partition]time.Time // nothing can be done before
 	}
@@ -80,7 +81,8 @@ type CleanerStats struct {
 func NewCleaner(partitions func() []*Partition, opt CleanerOptions) *Cleaner {
 	c := &Cleaner{opt: opt.withDefaults(), partitions: partitions}
 	c.limit = limiter{rate: c.opt.BytesPerSecond, now: c.opt.Now}
-	c.mu.busy, c.mu.failed, c.mu.later = map[*Partition]bool{}, map[cleanerJob]*failure{}, map[*Partition]time.Time{}
+	c.mu.busy, c.mu.owed = map[*Partition]bool{}, map[*Partition]bool{}
+	c.mu.failed, c.mu.later = map[cleanerJob]*failure{}, map[*Partition]time.Time{}
 	return c
 }
 
@@ -111,12 +113,40 @@ func (c *Cleaner) retain(ctx context.Context) {
 	for rest(ctx, c.opt.RetentionInterval) {
 		c.forget()
 		for _, p := range c.partitions() {
-			job := cleanerJob{p, false}
-			if ctx.Err() == nil && c.mayTry(job) && c.settle(ctx, job, p.Retain(ctx)) {
-				c.stats.retentions.Add(1)
-			}
+			c.retainOne(ctx, p)
 		}
 	}
+}
+
+// retainOne leaves a partition that is being compacted, which may take hours, to who
+// compacts it: retention of the others must not wait for that.
+func (c *Cleaner) retainOne(ctx context.Context, p *Partition) {
+	job := cleanerJob{p, false}
+	if ctx.Err() != nil || !c.mayTry(job) {
+		return
+	}
+	done, err := p.retainIfFree(ctx)
+	c.owe(p, !done && err == nil)
+	if (done || err != nil) && c.settle(ctx, job, err) {
+		c.stats.retentions.Add(1)
+	}
+}
+
+func (c *Cleaner) owe(p *Partition, owed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if owed {
+		c.mu.owed[p] = true
+	} else {
+		delete(c.mu.owed, p)
+	}
+}
+
+// owes says whether retention has come by while the partition was being compacted.
+func (c *Cleaner) owes(p *Partition) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.owed[p]
 }
 
 // compact takes the partition with the most to do, again and again.
@@ -132,6 +162,9 @@ func (c *Cleaner) compact(ctx context.Context) {
 			c.stats.removed.Add(st.Records - st.Kept)
 			if c.settle(ctx, cleanerJob{p, true}, err) && st.Segments > 0 {
 				c.stats.compactions.Add(1)
+			}
+			if c.owes(p) {
+				c.retainOne(ctx, p)
 			}
 			c.give(p)
 			if err == nil && st.Segments == 0 {
@@ -238,6 +271,11 @@ func (c *Cleaner) forget() {
 	for job := range c.mu.failed {
 		if job.p.Err() != nil {
 			delete(c.mu.failed, job)
+		}
+	}
+	for p := range c.mu.owed {
+		if p.Err() != nil {
+			delete(c.mu.owed, p)
 		}
 	}
 	for p := range c.mu.later {

@@ -104,6 +104,44 @@ func TestCleanerIsThrottled(t *testing.T) {
 	})
 }
 
+// Retention of a partition does not wait for the compaction of another, however long
+// that takes; and where it came by a partition that was being compacted, it has its turn
+// right after.
+func TestRetentionDoesNotWaitForCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := simVolume(t)
+		ps := twoPartitions(t, v, compactConfig())
+		both, expires := compactConfig(), compactConfig()
+		both.Cleanup.Delete, both.Cleanup.RetentionAge, both.Cleanup.RetentionBytes = true, 10*time.Minute, -1
+		ps[0].Reconfigure(both)
+		expires.Cleanup = Cleanup{Delete: true, RetentionAge: 10 * time.Minute, RetentionBytes: -1}
+		ps[1].Reconfigure(expires)
+		c := NewCleaner(func() []*Partition { return ps }, CleanerOptions{BytesPerSecond: 1, RetentionInterval: 7 * time.Minute, Log: quiet})
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { c.Run(ctx); close(done) }()
+		time.Sleep(30 * time.Minute)
+		if st := c.Stats(); st.Compactions != 0 {
+			t.Fatalf("the compaction was to take longer: %+v", st)
+		}
+		if start, hw, _ := ps[1].Offsets(); start != hw {
+			t.Errorf("while another partition is compacted, retention left %d to %d", start, hw)
+		}
+		for c.Stats().Compactions == 0 {
+			time.Sleep(time.Second)
+		}
+		time.Sleep(30 * time.Second) // far less than to the next look
+		if start, hw, _ := ps[0].Offsets(); start != hw {
+			t.Errorf("right after its compaction, retention left %d to %d", start, hw)
+		}
+		stop()
+		<-done
+		for _, p := range ps {
+			ok(t, p.Relinquish(context.Background()))
+		}
+	})
+}
+
 // A partition that is due, but has a transaction in the way, does not hold up another.
 func TestCleanerPutsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

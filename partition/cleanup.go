@@ -43,14 +43,34 @@ type upkeep struct {
 // keeps its files from being closed until end is called. The context ends with the
 // partition too.
 func (p *Partition) beginUpkeep(ctx context.Context) (_ context.Context, end func(), err error) {
-	p.upkeep.once.Do(func() { p.upkeep.turn = make(chan struct{}, 1) })
 	select {
-	case p.upkeep.turn <- struct{}{}:
+	case p.upkeepTurn() <- struct{}{}:
 	case <-p.done:
 		return nil, nil, p.Err()
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
+	return p.holdUpkeep(ctx)
+}
+
+// tryUpkeep is beginUpkeep for who has other partitions to see to: it does not wait
+// while somebody has the turn, and end is nil then.
+func (p *Partition) tryUpkeep(ctx context.Context) (_ context.Context, end func(), err error) {
+	select {
+	case p.upkeepTurn() <- struct{}{}:
+		return p.holdUpkeep(ctx)
+	default:
+		return nil, nil, p.Err()
+	}
+}
+
+func (p *Partition) upkeepTurn() chan struct{} {
+	p.upkeep.once.Do(func() { p.upkeep.turn = make(chan struct{}, 1) })
+	return p.upkeep.turn
+}
+
+// holdUpkeep is what follows when the caller has the turn.
+func (p *Partition) holdUpkeep(ctx context.Context) (_ context.Context, end func(), err error) {
 	if _, err := p.beginRead(ctx); err != nil {
 		<-p.upkeep.turn
 		return nil, nil, err

@@ -18,6 +18,20 @@ func (p *Partition) Retain(ctx context.Context) error {
 		return err
 	}
 	defer end()
+	return p.retain(ctx)
+}
+
+// retainIfFree is Retain, unless a compaction of the partition is under way.
+func (p *Partition) retainIfFree(ctx context.Context) (done bool, err error) {
+	ctx, end, err := p.tryUpkeep(ctx)
+	if err != nil || end == nil {
+		return false, err
+	}
+	defer end()
+	return true, p.retain(ctx)
+}
+
+func (p *Partition) retain(ctx context.Context) error {
 	if err := p.sweepOrphans(); err != nil {
 		return fmt.Errorf("list the files of %s: %w", p.name, err)
 	}
