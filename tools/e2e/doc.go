@@ -18,6 +18,7 @@
 //     in order of first appearance. A line whose answer was lost may stand twice, but
 //     not if its producer is idempotent: then every line is there once, in order.
 //   - Kafka's own tools make, grow, alter and describe topics and brokers' defaults.
+//   - Kafka's dump tool reads the segments and finds what a consumer is given.
 //   - An idempotent producer's record is at the offset that was acknowledged.
 //   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
 //     each finished before the next began, as the kernel saw them.
