@@ -8,6 +8,7 @@ package server
 // waits like acks=-1; acks=0 has no answer, and any error closes the connection,
 // which is the only sign its sender gets. Topics are named by ID from version 13.
 // NOT_LEADER_OR_FOLLOWER carries the leader from version 10. Transactions are refused.
+// zstd is refused below version 7, whose consumers may not know it (KIP-110).
 // A batch that an idempotent producer sends again is answered as it was the first time.
 
 import (
@@ -92,6 +93,9 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 	}
 	if isTransactional(p.Records) && c.req.TransactionID == nil {
 		return kerr.TransactionalIDAuthorizationFailed // whose transaction would it be?
+	}
+	if c.req.Version < 7 && isZstd(p.Records) {
+		return fmt.Errorf("%w: zstd is for version 7 and later (KIP-110)", kerr.UnsupportedCompressionType)
 	}
 	records := recordCount(p.Records) // before the buffer is the partition's
 	a, err := part.Append(ctx, p.Records)
@@ -213,6 +217,12 @@ func (c *produceCall) pointToLeader(t *projections.Topic, o *kmsg.ProduceRespons
 func isTransactional(batch []byte) bool {
 	const low, transactional = 22, 1 << 4
 	return len(batch) > low && batch[low]&transactional != 0
+}
+
+// isZstd reads a batch's attributes.
+func isZstd(batch []byte) bool {
+	const magic, low, codec, zstd = 16, 22, 7, 4
+	return len(batch) > low && batch[magic] == 2 && batch[low]&codec == zstd
 }
 
 // recordCount reads a batch's record count for the metrics. The partition judges it.

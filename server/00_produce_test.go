@@ -73,6 +73,35 @@ func TestProduceInvalidBatches(t *testing.T) {
 	}
 }
 
+// zstd came with version 7: below it, it is refused, with the code of its own.
+func TestProduceZstdNeedsVersion7(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	c.create("t", 1)
+	batch := func(codec int16) []byte {
+		return newBatch(func(b *kmsg.RecordBatch) { b.Attributes |= codec }, "v")
+	}
+	stored := int64(0)
+	for version := int16(3); version <= 9; version++ {
+		for codec := range int16(5) {
+			req := produceReq(-1, "t", batch(codec))
+			req.Version = version
+			want := int16(0)
+			if codec == 4 && version < 7 {
+				want = kerr.UnsupportedCompressionType.Code
+			} else {
+				stored++
+			}
+			if got := c.ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; got.ErrorCode != want {
+				t.Errorf("codec %d by version %d: error %d, want %d", codec, version, got.ErrorCode, want)
+			}
+			if end := c.end("t"); end != stored {
+				t.Fatalf("codec %d by version %d: end %d, want %d", codec, version, end, stored)
+			}
+		}
+	}
+}
+
 func TestProduceErrors(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	c := dial(t, n.Addr())
