@@ -126,6 +126,19 @@ func (p *Partition) Offsets() (logStart, highWatermark, lastStable int64) {
 	return p.mu.logStart, p.mu.hw.offset, p.mu.hw.offset
 }
 
+// Start is where the log starts, and the leader epoch that wrote there, or would.
+func (p *Partition) Start() (offset int64, leaderEpoch int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	leaderEpoch = -1
+	for _, e := range p.mu.epochs {
+		if e.Start <= p.mu.logStart {
+			leaderEpoch = int32(e.Epoch)
+		}
+	}
+	return p.mu.logStart, leaderEpoch
+}
+
 // Changed is closed at the next advance of the high watermark or when the partition
 // ends. Take it before looking.
 func (p *Partition) Changed() <-chan struct{} {

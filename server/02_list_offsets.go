@@ -7,7 +7,8 @@ package server
 // -5 the end of what is tiered (9, KIP-1005), -6 the start of what waits to be tiered
 // (11, KIP-1023). There are no tiers, so -4 is the start and -5 and -6 find nothing.
 // One that is too new for the version gets UNSUPPORTED_VERSION. Nothing found is
-// offset -1 without an error. Every answer rests on a Check begun after the request.
+// offset -1 without an error. The leader epoch (version 4) is that of the record found;
+// of the start, that which wrote there; of the end, the leader's own. Every answer rests on a Check begun after the request.
 
 import (
 	"context"
@@ -83,7 +84,7 @@ func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t
 }
 
 func lookUpOffset(ctx context.Context, p *partition.Partition, isolation int8, ts int64, out *kmsg.ListOffsetsResponseTopicPartition) (err error) {
-	start, end, stable := p.Offsets()
+	_, end, stable := p.Offsets()
 	if isolation == 1 {
 		end = stable
 	}
@@ -92,7 +93,7 @@ func lookUpOffset(ctx context.Context, p *partition.Partition, isolation int8, t
 		out.Offset, out.LeaderEpoch = end, p.LeaderEpoch()
 		return nil
 	case offsetEarliest, offsetEarliestLocal:
-		out.Offset = start
+		out.Offset, out.LeaderEpoch = p.Start()
 		return nil
 	case offsetLatestTiered, offsetEarliestPending:
 		return nil

@@ -162,3 +162,13 @@ func (p *process) exit(limit time.Duration) int {
 		return -1
 	}
 }
+
+// awaitReady waits until all partitions are served.
+func awaitReady(t testing.TB, n *Node) {
+	t.Helper()
+	for began := time.Now(); !n.broker.Ready(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("the broker does not get ready")
+		}
+	}
+}
