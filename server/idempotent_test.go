@@ -186,7 +186,8 @@ func TestExactlyOnceOverKills(t *testing.T) {
 	p := spawn(t, dir, addr, sets...)
 	p.awaitServing()
 	cl := kgoClient(t, l.Addr().String(), kgo.DefaultProduceTopic("lines"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(300),
-		kgo.ProducerBatchMaxBytes(1000), kgo.MetadataMinAge(20*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
+		kgo.ProducerBatchMaxBytes(1000), kgo.MetadataMinAge(20*time.Millisecond), kgo.AlwaysRetryEOF(), // new connections are cut, too
+		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
 	const lines, kills = 30_000, 6
 	var wg sync.WaitGroup
 	var mu sync.Mutex
