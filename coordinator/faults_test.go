@@ -283,9 +283,9 @@ func TestDamagedPartitionStandsAlone(t *testing.T) {
 		return strings.Contains(log.String(), "damaged at byte") && strings.Contains(log.String(), partition.ManifestStream(topic.ID, 1))
 	})
 	_, err = b2.Partition(topic.ID, 1)
-	wantCode(t, "the damaged one", err, kerr.NotLeaderForPartition)
-	if b2.Ready() {
-		t.Error("ready")
+	wantCode(t, "the damaged one", err, kerr.KafkaStorageError)
+	if err := b2.NotReady(); err == nil || b2.Ready() || !strings.HasPrefix(err.Error(), "1 partitions are offline, 0 still being opened: a-1: open") {
+		t.Errorf("ready: %v", err)
 	}
 	stop(t, b2)
 }

@@ -64,7 +64,7 @@ func (b *Broker) term(ctx context.Context, s *slot) (served time.Duration, err e
 		if errors.Is(err, substrate.ErrFenced) && t.s.IsFenced() || errors.Is(err, substrate.ErrStillLeading) {
 			b.retire(t, err)
 		}
-		if substrate.IsFull(err) {
+		if isVolumes(err) {
 			s.fail(err)
 		}
 		return 0, err
@@ -93,6 +93,17 @@ func (b *Broker) term(ctx context.Context, s *slot) (served time.Duration, err e
 		return 0, err
 	}
 	return time.Since(began), errors.Join(err, b.abandon(ctx, p))
+}
+
+// isVolumes reports an error of opening that is the volume's: not that of a leadership
+// which another epoch, session or process has ended, nor of who waited for it.
+func isVolumes(err error) bool {
+	for _, e := range []error{substrate.ErrFenced, substrate.ErrStillLeading, substrate.ErrEpochTaken, errGone, context.Canceled} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	return true
 }
 
 // serveLocked shows a partition, under the configuration that the view has now: it

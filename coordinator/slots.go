@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,15 +35,13 @@ type slot struct {
 
 // Partition returns a partition that this broker serves now. The error wraps
 // kerr.NotLeaderForPartition while it is being opened or when another broker
-// serves it, kerr.KafkaStorageError while it waits for the volume to work again, kerr.UnknownTopicID or kerr.UnknownTopicOrPartition if there is none.
+// serves it, kerr.KafkaStorageError while the volume keeps it from being served,
+// kerr.UnknownTopicID or kerr.UnknownTopicOrPartition if there is none.
 func (b *Broker) Partition(id projections.TopicID, index int32) (*partition.Partition, error) {
-	var trouble *error
-	if ss := (*b.slots.Load())[id]; index >= 0 && int(index) < len(ss) {
-		if s := ss[index]; s != nil {
-			if p := s.p.Load(); p != nil {
-				return p, nil
-			}
-			trouble = s.trouble.Load()
+	s := b.slot(id, index)
+	if s != nil {
+		if p := s.p.Load(); p != nil {
+			return p, nil
 		}
 	}
 	t := b.View().TopicByID(id)
@@ -52,33 +51,42 @@ func (b *Broker) Partition(id projections.TopicID, index int32) (*partition.Part
 	case index < 0 || int(index) >= len(t.Partitions):
 		return nil, fmt.Errorf("%w: %s has no partition %d", kerr.UnknownTopicOrPartition, t.Name, index)
 	}
-	if trouble != nil {
-		return nil, *trouble
+	if err := s.offline(); err != nil {
+		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %s-%d is not open here", kerr.NotLeaderForPartition, t.Name, index)
 }
 
+// Offline is why the volume keeps a partition of this broker from being served, nil if
+// it does not; it wraps kerr.KafkaStorageError.
+func (b *Broker) Offline(id projections.TopicID, index int32) error {
+	return b.slot(id, index).offline()
+}
+
+func (b *Broker) slot(id projections.TopicID, index int32) *slot {
+	if ss := (*b.slots.Load())[id]; index >= 0 && int(index) < len(ss) {
+		return ss[index]
+	}
+	return nil
+}
+
 // fail has err told to who asks for the partition until it is served again.
 func (s *slot) fail(err error) {
-	err = fmt.Errorf("%w: not served until the volume works: %w", kerr.KafkaStorageError, err)
+	if !errors.Is(err, kerr.KafkaStorageError) {
+		err = fmt.Errorf("%w: %w", kerr.KafkaStorageError, err)
+	}
 	s.trouble.Store(&err)
 }
 
-// Ready reports whether every partition assigned to this broker is served.
-func (b *Broker) Ready() bool {
-	if b.run.Err() != nil || b.data.Load() == nil {
-		return false
+// offline is what fail was told, nil while the partition is served.
+func (s *slot) offline() error {
+	if s == nil || s.p.Load() != nil {
+		return nil
 	}
-	table := *b.slots.Load()
-	for _, t := range b.View().Topics() {
-		ss := table[t.ID]
-		for i, p := range t.Partitions {
-			if p.Leader == b.opt.NodeID && (i >= len(ss) || ss[i] == nil || ss[i].p.Load() == nil) {
-				return false
-			}
-		}
+	if trouble := s.trouble.Load(); trouble != nil {
+		return *trouble
 	}
-	return true
+	return nil
 }
 
 // followLocked starts and ends keepers, and removals, as the new view has it. What

@@ -6,7 +6,8 @@ package server
 // from version 12. A missing topic is made when both the broker's
 // auto.create.topics.enable and the request (from version 4) allow it, and is
 // answered when it can be written to, or as UNKNOWN_TOPIC_OR_PARTITION, which clients
-// try again, if that takes too long. Topic IDs, from version 10, never change.
+// try again, if that takes too long. A partition that the volume keeps from being served
+// has no leader, and its replica is offline. Topic IDs, from version 10, never change.
 
 import (
 	"context"
@@ -126,7 +127,7 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 	resp.Topics = []kmsg.MetadataResponseTopic{}
 	if all {
 		for _, t := range view.Topics() {
-			resp.Topics = append(resp.Topics, metadataTopic(req, t))
+			resp.Topics = append(resp.Topics, s.metadataTopic(req, t))
 		}
 	}
 	for i := range want {
@@ -148,7 +149,7 @@ func (s *Server) metadataWanted(req *kmsg.MetadataRequest, view *projections.Clu
 		}
 	}
 	if t != nil {
-		return metadataTopic(req, t)
+		return s.metadataTopic(req, t)
 	}
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = w.name, w.id
@@ -159,7 +160,7 @@ func (s *Server) metadataWanted(req *kmsg.MetadataRequest, view *projections.Clu
 	return out
 }
 
-func metadataTopic(req *kmsg.MetadataRequest, t *projections.Topic) kmsg.MetadataResponseTopic {
+func (s *Server) metadataTopic(req *kmsg.MetadataRequest, t *projections.Topic) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = &t.Name, t.ID
 	if req.IncludeTopicAuthorizedOperations {
@@ -171,9 +172,13 @@ func metadataTopic(req *kmsg.MetadataRequest, t *projections.Topic) kmsg.Metadat
 		o.Default()
 		o.Partition, o.Leader, o.LeaderEpoch = int32(i), p.Leader, p.Epoch
 		o.Replicas, o.ISR, o.OfflineReplicas = []int32{p.Leader}, []int32{p.Leader}, []int32{}
-		if p.Leader == projections.NoLeader {
+		switch {
+		case p.Leader == projections.NoLeader:
 			o.ErrorCode = kerr.LeaderNotAvailable.Code
 			o.Replicas, o.ISR = []int32{}, []int32{}
+		case s.backend.Offline(t.ID, int32(i)) != nil:
+			o.ErrorCode = kerr.LeaderNotAvailable.Code
+			o.Leader, o.ISR, o.OfflineReplicas = projections.NoLeader, []int32{}, o.Replicas
 		}
 	}
 	return out

@@ -15,6 +15,8 @@ type Backend interface {
 	View() *projections.Cluster
 	// Partition is a partition that this broker leads, or a kerr error.
 	Partition(id projections.TopicID, index int32) (*partition.Partition, error)
+	// Offline is why the volume keeps a partition of this broker from being served, or nil.
+	Offline(id projections.TopicID, index int32) error
 	// CreateTopic returns when the topic's partitions are open.
 	CreateTopic(ctx context.Context, spec coordinator.TopicSpec, validateOnly bool) (*projections.Topic, error)
 	// CreatePartitions returns when the new partitions are open.

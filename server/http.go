@@ -20,9 +20,9 @@ type httpServer struct {
 	wg  sync.WaitGroup
 }
 
-// startHTTP serves on ln. ready may report false from the start: the process is
-// healthy before its partitions are served.
-func startHTTP(ln net.Listener, m *metrics, ready func() bool, log *slog.Logger) *httpServer {
+// startHTTP serves on ln. ready tells in one line why partitions are not served: the
+// process is healthy before they are.
+func startHTTP(ln net.Listener, m *metrics, ready func() error, log *slog.Logger) *httpServer {
 	h := &httpServer{srv: &http.Server{
 		Handler:           httpHandler(m, ready),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -34,12 +34,12 @@ func startHTTP(ln net.Listener, m *metrics, ready func() bool, log *slog.Logger)
 	return h
 }
 
-func httpHandler(m *metrics, ready func() bool) http.Handler {
+func httpHandler(m *metrics, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			http.Error(w, "partitions are still being opened", http.StatusServiceUnavailable)
+		if err := ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

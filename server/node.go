@@ -122,11 +122,17 @@ func (n *Node) bind() error {
 		return fmt.Errorf("http.listeners: %w", err)
 	}
 	n.httpLn = ln
-	n.http = startHTTP(ln, n.metrics, func() bool {
-		b := n.ready.Load()
-		return b != nil && b.Ready()
-	}, n.log)
+	n.http = startHTTP(ln, n.metrics, n.notReady, n.log)
 	return nil
+}
+
+var errStarting = errors.New("the broker is starting")
+
+func (n *Node) notReady() error {
+	if b := n.ready.Load(); b != nil {
+		return b.NotReady()
+	}
+	return errStarting
 }
 
 func (n *Node) unbind() {

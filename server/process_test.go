@@ -339,7 +339,7 @@ func TestHTTP(t *testing.T) {
 
 // Profiles are for this host alone.
 func TestProfilesAreForLoopback(t *testing.T) {
-	h := httpHandler(newMetrics(), func() bool { return false })
+	h := httpHandler(newMetrics(), func() error { return errStarting })
 	for peer, want := range map[string]int{"127.0.0.1:1": 200, "[::1]:1": 200, "[::ffff:127.0.0.1]:1": 200, "10.0.0.1:1": 404, "[2001:db8::1]:1": 404, "nonsense": 404} {
 		req, err := http.NewRequest(http.MethodGet, "/debug/pprof/cmdline", nil)
 		if err != nil {
