@@ -127,6 +127,22 @@ func (r *Region) Bytes(ctx context.Context) ([]byte, error) {
 	})
 }
 
+// Verify reads the region whole, a little at a time, and keeps nothing of it, as long as
+// ctx and the volume allow. Errors are those of [Partition.Read].
+func (r *Region) Verify(ctx context.Context) error {
+	const buffer = 64 << 10
+	_, err := beside(ctx, r.p, func(view) (struct{}, error) {
+		buf := make([]byte, min(buffer, r.size))
+		for at := int64(0); at < r.size; at += buffer {
+			if err := r.ReadAt(buf[:min(buffer, r.size-at)], at); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
 // ReadAt fills b with the region's bytes from byte off on.
 func (r *Region) ReadAt(b []byte, off int64) error { return r.p.readAt(r.s, b, r.pos+off) }
 

@@ -67,7 +67,7 @@ func (s *Server) fetch(_ context.Context, r *request) (reply, error) {
 	if req.Version < 7 {
 		req.SessionID, req.SessionEpoch = 0, -1
 	}
-	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: newFetchAnswer(r.version)}
+	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: newFetchAnswer(r.version, s.answers)}
 	c.maxBytes = int(min(int64(max(req.MaxBytes, 0)), s.cfg.FetchMaxBytes))
 	c.minBytes = min(int(req.MinBytes), c.maxBytes)
 	return later(c.wait)
@@ -153,9 +153,13 @@ func (c *fetchCall) answer() (kmsg.Response, error) {
 
 // abandon releases what did not become an answer.
 func (c *fetchCall) abandon() {
+	if c.from == nil {
+		return
+	}
 	for i := range c.from {
 		c.from[i].recs.Release()
 	}
+	c.resp.release()
 }
 
 // find looks a partition up, anew: while waiting it may have been deleted, or moved.
@@ -242,16 +246,28 @@ func (c *fetchCall) readOne(ctx context.Context, f *fetchFrom, left int, one boo
 	if err != nil || got.Region == nil {
 		return err
 	}
-	if got.Region.Size() >= streamed && got.Region.Trusted() {
-		f.recs = got.Region
-		return nil
+	return c.pick(ctx, f, got.Region)
+}
+
+// pick puts a region into the answer, as its bytes or, where they are many or there is no
+// memory for them, as what is to be sent. What is not trusted is read first.
+func (c *fetchCall) pick(ctx context.Context, f *fetchFrom, r *partition.Region) error {
+	switch trusted := r.Trusted(); {
+	case (r.Size() < streamed || !trusted) && c.resp.hold(r.Size()):
+		defer r.Release()
+		recs, err := r.Bytes(ctx)
+		if err == nil {
+			f.out.RecordBatches = recs
+		}
+		return err
+	case !trusted:
+		if err := r.Verify(ctx); err != nil {
+			r.Release()
+			return err
+		}
 	}
-	defer got.Region.Release()
-	recs, err := got.Region.Bytes(ctx)
-	if err == nil {
-		f.out.RecordBatches = recs
-	}
-	return err
+	f.recs = r
+	return nil
 }
 
 // fetchCodes are the codes that consumers understand here; others make the Java

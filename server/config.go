@@ -51,6 +51,7 @@ type Config struct {
 	HistoryEntries   int64
 
 	QueuedMaxBytes  int64 // bytes of requests held at once
+	AnswersMaxBytes int64 // bytes of records in answers held at once
 	RequestMaxBytes int64 // bytes of one request
 	FetchMaxBytes   int64 // bytes of one fetch answer
 	FetchSessions   int64 // sessions held at once

@@ -91,6 +91,8 @@ var brokerKeys = []configKey{
 
 	number("queued.max.request.bytes", "67108864", 1, math.MaxInt64, "Bytes of requests held in memory at once.",
 		func(c *Config, n int64) { c.QueuedMaxBytes = n }),
+	number("queued.max.response.bytes", "67108864", 1, math.MaxInt64, "Bytes of records held in memory at once on their way to consumers. What does not fit is sent from its file.",
+		func(c *Config, n int64) { c.AnswersMaxBytes = n }),
 	number("socket.request.max.bytes", "104857600", 1, math.MaxInt32, "Largest request.",
 		func(c *Config, n int64) { c.RequestMaxBytes = n }),
 	number("fetch.max.bytes", "57671680", 1024, math.MaxInt32, "Largest answer to a fetch, but for its first batch.",

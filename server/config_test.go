@@ -71,6 +71,7 @@ func TestConfigBadInput(t *testing.T) {
 		{"log.retention.ms=-2", "must be"},
 		{"metadata.poll.interval.ms=0", "not from"},
 		{"queued.max.request.bytes=0", "not from"},
+		{"queued.max.response.bytes=0", "not from"},
 		{"socket.request.max.bytes=-5", "not from"},
 		{"max.connections=0", "not from"},
 		{"log.level=loud", "debug, info"},
@@ -129,6 +130,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"metadata.history.retention.ms":      {"8", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryAge == 8*time.Millisecond }},
 		"metadata.history.retention.entries": {"9", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryEntries == 9 }},
 		"queued.max.request.bytes":           {"10", func(c *Config) bool { return c.QueuedMaxBytes == 10 }},           // Start makes the budgets
+		"queued.max.response.bytes":          {"10", func(c *Config) bool { return c.AnswersMaxBytes == 10 }},          // TestUnreadAnswersAreBounded
 		"socket.request.max.bytes":           {"11", func(c *Config) bool { return c.RequestMaxBytes == 11 }},          // TestRequestMaxBytes
 		"fetch.max.bytes":                    {"2048", func(c *Config) bool { return c.FetchMaxBytes == 2048 }},        // TestFetchLimits
 		"connections.max.idle.ms":            {"12", func(c *Config) bool { return c.MaxIdle == 12*time.Millisecond }}, // TestIdle

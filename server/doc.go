@@ -38,6 +38,9 @@
 //   - Memory: request bytes held at any time are at most queued.max.request.bytes,
 //     plus one request that alone is larger. Nothing is allocated because a peer
 //     claims a length, only for bytes that came.
+//   - Records in memory on their way to consumers are at most queued.max.response.bytes
+//     of all connections together, and a few KiB of each; who reads slowly keeps nobody
+//     waiting (see [answers]).
 //   - [apis] is the one table of what is served, and what ApiVersions tells.
 //   - An unread answer holds an open file for each large piece of it, not its bytes.
 //   - Handlers read the cluster from an immutable view and take no locks.

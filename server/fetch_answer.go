@@ -12,10 +12,13 @@ import (
 type fetchAnswer struct {
 	kmsg.FetchResponse
 	files map[*kmsg.FetchResponseTopicPartition]*partition.Region
+
+	memory *answers
+	held   int64 // of memory
 }
 
-func newFetchAnswer(version int16) *fetchAnswer {
-	a := &fetchAnswer{}
+func newFetchAnswer(version int16, memory *answers) *fetchAnswer {
+	a := &fetchAnswer{memory: memory}
 	a.Default()
 	a.Version = version
 	return a
@@ -62,8 +65,24 @@ func (a *fetchAnswer) take(from []fetchFrom) {
 	}
 }
 
-// release lets go of the files. Further calls do nothing.
+// hold takes memory for n bytes of records, if there is any for them.
+func (a *fetchAnswer) hold(n int64) bool {
+	if n <= inlined {
+		n *= 2 // they are copied
+	}
+	if a.held+n > answerMemory || !a.memory.hold(n) {
+		return false
+	}
+	a.held += n
+	return true
+}
+
+// release lets go of the files and of the memory. Further calls do nothing.
 func (a *fetchAnswer) release() {
+	if a.held > 0 {
+		a.memory.release(a.held)
+		a.held = 0
+	}
 	for _, r := range a.files {
 		r.Release()
 	}

@@ -19,7 +19,7 @@ import (
 // The encoder writes byte for byte what kmsg does, in every version.
 func TestFetchEncoderAgainstKmsg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newFetchAnswer(rapid.Int16Range(4, 18).Draw(t, "version"))
+		a := newFetchAnswer(rapid.Int16Range(4, 18).Draw(t, "version"), nil)
 		a.ThrottleMillis, a.ErrorCode, a.SessionID = rapid.Int32().Draw(t, "throttle"), rapid.Int16().Draw(t, "error"), rapid.Int32().Draw(t, "session")
 		for range rapid.IntRange(0, 3).Draw(t, "topics") {
 			rt := kmsg.NewFetchResponseTopic()

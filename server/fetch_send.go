@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -103,21 +102,24 @@ func (c *conn) sendRegion(r *partition.Region) error {
 	return nil
 }
 
-var chunks = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
-
-// copyRegion sends the records from byte at on through memory, a little at a time.
+// copyRegion sends the records from byte at on through memory, a chunk at a time.
 func (c *conn) copyRegion(r *partition.Region, at int64) error {
-	buf := chunks.Get().(*[]byte)
-	defer chunks.Put(buf)
 	for at < r.Size() {
-		b := (*buf)[:min(int64(len(*buf)), r.Size()-at)]
-		if err := r.ReadAt(b, at); err != nil {
+		n, err := c.copyChunk(r, at)
+		if err != nil {
 			return err
 		}
-		if err := c.send(b); err != nil {
-			return err
-		}
-		at += int64(len(b))
+		at += n
 	}
 	return nil
+}
+
+func (c *conn) copyChunk(r *partition.Region, at int64) (int64, error) {
+	buf, back := c.s.answers.chunk()
+	defer back()
+	b := buf[:min(int64(len(buf)), r.Size()-at)]
+	if err := r.ReadAt(b, at); err != nil {
+		return 0, err
+	}
+	return int64(len(b)), c.send(b)
 }

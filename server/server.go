@@ -17,8 +17,9 @@ type Server struct {
 	log       *slog.Logger
 	metrics   *metrics
 
-	queued  *budget // bytes of requests that carry records
-	control *budget // bytes of the others, while they are decoded
+	queued  *budget  // bytes of requests that carry records
+	control *budget  // bytes of the others, while they are decoded
+	answers *answers // bytes of records in answers
 	ids     producerIDs
 	fetches *fetchCache
 
@@ -40,6 +41,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	s := &Server{
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
 		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
+		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
 		stop:    make(chan struct{}),
 	}
