@@ -77,17 +77,15 @@ func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
 	defer c.abandon()
 	if c.req.SessionID != 0 {
 		// What an earlier request of the session has changed has to be there.
-		if err := c.awaitTurn(ctx); err != nil {
+		if err := c.awaitTurn(); err != nil {
 			return nil, err
 		}
 	}
 	if err := c.open(); err != nil {
 		return c.refuse(err)
 	}
-	if err := c.awaitRecords(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.awaitTurn(ctx); err != nil {
+	c.awaitRecords(ctx)
+	if err := c.awaitTurn(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, volumeWait)
@@ -97,12 +95,12 @@ func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
 	return c.answer()
 }
 
-func (c *fetchCall) awaitTurn(ctx context.Context) error {
+func (c *fetchCall) awaitTurn() error {
 	select {
 	case <-c.turn:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-c.conn.ctx.Done(): // not ctx: at a stop, too, answers are in the order of the wire
+		return c.conn.ctx.Err()
 	}
 }
 

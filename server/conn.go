@@ -38,14 +38,16 @@ type conn struct {
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
-	queue  chan *pending // from the reader to the writer, in the order of the wire
-	open   atomic.Int64  // requests that were started and are not answered
+	work   context.Context // ends with it, or earlier, when the broker cannot wait any longer
+	queue  chan *pending   // from the reader to the writer, in the order of the wire
+	open   atomic.Int64    // requests that were started and are not answered
 	// undone bounds the bytes of requests without records that are not answered. Those
 	// with records are bounded for all connections together.
 	undone *semaphore.Weighted
 	wg     sync.WaitGroup
 
-	writing *pending // the newest that the writer came to
+	writing  *pending // the newest that the writer came to
+	answered atomic.Bool
 
 	software string // what ApiVersions said, for the log; owned by the reader
 }
@@ -72,14 +74,18 @@ var errDraining = errors.New("the broker is stopping")
 func (s *Server) newConn(nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax)}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
-	c.ctx, c.cancel = context.WithCancelCause(s.life)
+	c.ctx, c.cancel = context.WithCancelCause(s.wire)
 	return c
 }
 
 // serve runs the connection to its end.
 func (c *conn) serve() {
-	stop := context.AfterFunc(c.ctx, func() { c.nc.Close() })
+	stop := context.AfterFunc(c.ctx, c.hangUp)
 	defer stop()
+	work, done := context.WithCancel(c.ctx)
+	defer done()
+	defer context.AfterFunc(c.s.life, done)()
+	c.work = work
 	c.wg.Go(func() {
 		err := c.read()
 		close(c.queue) // the writer still answers what was started
@@ -89,7 +95,7 @@ func (c *conn) serve() {
 	})
 	c.wg.Go(func() { c.cancel(c.write()) })
 	c.wg.Wait()
-	c.nc.Close()
+	c.hangUp()
 	if c.writing != nil {
 		c.writing.drop()
 	}
@@ -109,8 +115,18 @@ func (c *conn) logEnd(err error) {
 	}
 }
 
-// drain makes the reader stop before the next request.
-func (c *conn) drain() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
+// drain makes the reader stop soon.
+func (c *conn) drain() { _ = c.nc.SetReadDeadline(time.Unix(0, c.s.lastRead.Load())) }
+
+// hangUp closes the connection. One that a stop keeps from its first answer is reset, so
+// that its client tries again: an orderly end there is taken for a listener that speaks
+// another protocol.
+func (c *conn) hangUp() {
+	if tcp, ok := c.nc.(*net.TCPConn); ok && c.s.draining() && !c.answered.Load() {
+		_ = tcp.SetLinger(0)
+	}
+	c.nc.Close()
+}
 
 // read starts requests until the connection fails, drains, or breaks the protocol.
 func (c *conn) read() error {
@@ -226,7 +242,7 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	if r.clientID, err = decodeRest(rest, r.msg); err != nil {
 		return nil, err
 	}
-	p.reply, err = a.start(c.s, c.ctx, r)
+	p.reply, err = a.start(c.s, c.work, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", kmsg.NameForKey(h.key), h.version, err)
 	}
@@ -246,7 +262,7 @@ func (c *conn) launch(p *pending) {
 		defer close(p.done)
 		defer p.claim.release()
 		defer c.recovered(p.req.head, &p.err)
-		p.resp, p.err = wait(c.ctx)
+		p.resp, p.err = wait(c.work)
 	})
 }
 
@@ -277,6 +293,7 @@ func (c *conn) write() error {
 		if err := c.answer(p); err != nil {
 			return err
 		}
+		c.answered.Store(true)
 		c.open.Add(-1)
 		if !apiFor(p.req.key).records {
 			c.undone.Release(int64(p.req.size))

@@ -8,15 +8,15 @@ import (
 )
 
 // awaitRecords looks every partition up and returns when there is enough to answer, or
-// an error to tell, when the time is over, or when the broker stops. It reads no
+// an error to tell, when the time is over, or when the broker or the connection stops. It reads no
 // records: where they lie tells how many bytes there are.
-func (c *fetchCall) awaitRecords(ctx context.Context) error {
+func (c *fetchCall) awaitRecords(ctx context.Context) {
 	if c.enough(ctx) {
-		return nil
+		return
 	}
 	limit := min(time.Duration(max(c.req.MaxWaitMillis, 0))*time.Millisecond, maxFetchWait)
 	if limit == 0 {
-		return nil
+		return
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -26,14 +26,13 @@ func (c *fetchCall) awaitRecords(ctx context.Context) error {
 		select {
 		case <-w.news:
 		case <-timer.C:
-			return nil
+			return
 		case <-c.s.stop:
-			return nil
+			return
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		}
 	}
-	return nil
 }
 
 // watcher is told of news by any number of partitions.

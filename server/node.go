@@ -17,7 +17,7 @@ import (
 
 // drainTime is how long what was started may take to be answered at a stop; with
 // what the broker needs after it, a stop is done within two seconds.
-const drainTime = 900 * time.Millisecond
+const drainTime = 800 * time.Millisecond
 
 // Node is a whole broker: the volume, the coordinator, and the server before them.
 type Node struct {

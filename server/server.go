@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,12 +24,17 @@ type Server struct {
 	ids     producerIDs
 	fetches *fetchCache
 
-	life    context.Context // ends when connections are cut
+	life    context.Context // ends when handlers have to answer with what they know
 	end     context.CancelFunc
+	wire    context.Context // ends, a little later, when connections are cut
+	cut     context.CancelFunc
 	stop    chan struct{} // closed when draining begins
 	stopOne sync.Once
-	lns     []net.Listener
-	wg      sync.WaitGroup // accept loops, connections, and what outlives their requests
+
+	lastRead atomic.Int64 // when reading ends, in ns of Unix time; set before stop is closed
+
+	lns []net.Listener
+	wg  sync.WaitGroup // accept loops, connections, and what outlives their requests
 
 	mu struct { // written by the accept loops and their connections
 		sync.Mutex
@@ -47,7 +53,8 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	}
 	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns = map[*conn]struct{}{}
-	s.life, s.end = context.WithCancel(context.Background())
+	s.wire, s.cut = context.WithCancel(context.Background())
+	s.life, s.end = context.WithCancel(s.wire)
 	for _, ln := range lns {
 		s.wg.Go(func() { s.accept(ln) })
 	}
@@ -86,7 +93,7 @@ func (s *Server) take(nc net.Conn) {
 	s.mu.Unlock()
 	if full {
 		c.cancel(nil)
-		nc.Close()
+		c.hangUp()
 		return
 	}
 	s.metrics.conns.Inc()
@@ -109,11 +116,23 @@ func (s *Server) draining() bool {
 	}
 }
 
-// Shutdown stops accepting and reading, lets what was started be answered, long
-// polls at once, and cuts what is left when ctx ends. It returns when nothing of
-// the server runs any more.
+const (
+	// lastReads is how long requests are still read at a stop: what was sent before its
+	// sender could know is answered too.
+	lastReads = 50 * time.Millisecond
+	// lastWords is how long answers may take that say only that the broker is gone.
+	lastWords = 100 * time.Millisecond
+)
+
+// Shutdown stops accepting and, a moment later, reading, and lets what was started be
+// answered, long polls at once. When ctx ends, what is left is answered at once, mostly
+// with NOT_LEADER_OR_FOLLOWER, so that clients look for another broker; then connections
+// are cut. It returns when nothing of the server runs any more.
 func (s *Server) Shutdown(ctx context.Context) {
-	s.stopOne.Do(func() { close(s.stop) })
+	s.stopOne.Do(func() {
+		s.lastRead.Store(time.Now().Add(lastReads).UnixNano())
+		close(s.stop)
+	})
 	for _, ln := range s.lns {
 		ln.Close()
 	}
@@ -122,8 +141,19 @@ func (s *Server) Shutdown(ctx context.Context) {
 		c.drain()
 	}
 	s.mu.Unlock()
-	cut := context.AfterFunc(ctx, s.end)
-	defer cut()
+	last := make(chan struct{})
+	hurry := context.AfterFunc(ctx, func() {
+		defer close(last)
+		s.end()
+		select {
+		case <-time.After(lastWords):
+			s.cut()
+		case <-s.wire.Done():
+		}
+	})
 	s.wg.Wait()
-	s.end()
+	s.cut()
+	if !hurry() {
+		<-last
+	}
 }
