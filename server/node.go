@@ -69,10 +69,18 @@ func openVolume(cfg *Config) (*substrate.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
+	v, err := openIn(fs, cfg.ClusterID)
+	if err != nil {
+		fs.Unmake()
+	}
+	return v, err
+}
+
+func openIn(fs substrate.FS, clusterID string) (*substrate.Volume, error) {
 	if err := probeNew(fs); err != nil {
 		return nil, err
 	}
-	return substrate.OpenVolume(substrate.NewPool(fs, substrate.PoolLimits{}), cfg.ClusterID)
+	return substrate.OpenVolume(substrate.NewPool(fs, substrate.PoolLimits{}), clusterID)
 }
 
 // probeBytes is more than what a new volume's first files take.

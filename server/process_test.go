@@ -211,6 +211,7 @@ func TestProcessFullVolume(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
 		refused(t, what, dir, freeAddr(t), "no space left")
+		refused(t, what+" for a new directory", filepath.Join(dir, "new", "one"), freeAddr(t), "no space left")
 		if es, err := os.ReadDir(dir); err != nil || len(es) > 0 {
 			t.Errorf("%s: %v, %v", what, es, err)
 		}

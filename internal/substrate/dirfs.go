@@ -12,7 +12,10 @@ import (
 )
 
 // DirFS is the real FS: a directory of this host, on NFS or a local disk.
-type DirFS struct{ root string }
+type DirFS struct {
+	root string
+	made []string // by MakeDir, outermost first
+}
 
 // OpenDir returns the FS rooted at dir, which must exist.
 func OpenDir(dir string) (*DirFS, error) {
@@ -33,10 +36,45 @@ func OpenDir(dir string) (*DirFS, error) {
 // MakeDir makes dir and its missing parents, then opens it. Every process may
 // race here: a directory that exists is what all of them want.
 func MakeDir(dir string) (*DirFS, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	made, err := mkdirAll(dir)
+	if err != nil {
+		removeAll(made)
 		return nil, fmt.Errorf("make volume: %w", err)
 	}
-	return OpenDir(dir)
+	d, err := OpenDir(dir)
+	if err != nil {
+		removeAll(made)
+		return nil, err
+	}
+	d.made = made
+	return d, nil
+}
+
+// Unmake removes the directories that MakeDir has made, as far as they are empty.
+func (d *DirFS) Unmake() { removeAll(d.made) }
+
+// mkdirAll returns which directories it made, outermost first, also with an error.
+func mkdirAll(dir string) (made []string, err error) {
+	err = os.Mkdir(dir, 0o755)
+	if parent := filepath.Dir(dir); errors.Is(err, os.ErrNotExist) && parent != dir {
+		if made, err = mkdirAll(parent); err != nil {
+			return made, err
+		}
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err == nil {
+		return append(made, dir), nil
+	}
+	if fi, serr := os.Stat(dir); serr == nil && fi.IsDir() {
+		return made, nil
+	}
+	return made, err
+}
+
+// removeAll removes empty directories, innermost first.
+func removeAll(dirs []string) {
+	for i := len(dirs) - 1; i >= 0 && os.Remove(dirs[i]) == nil; i-- {
+	}
 }
 
 // Root is the absolute path of the directory.

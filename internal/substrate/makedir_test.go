@@ -1,0 +1,47 @@
+package substrate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Unmake removes what this process made, and that only, and nothing that is in use.
+func TestUnmake(t *testing.T) {
+	root := t.TempDir()
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(root, name))
+		return err == nil
+	}
+	mk := func(name string) *DirFS {
+		d, err := MakeDir(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if err := os.Mkdir(filepath.Join(root, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inner := mk("a/b/c")
+	again := mk("a/b/c")
+	if again.Unmake(); !there("a/b/c") {
+		t.Error("removed what another has made")
+	}
+	if inner.Unmake(); there("a/b") || !there("a") {
+		t.Error("b stays, or a is gone")
+	}
+	used := mk("d/e")
+	if err := os.WriteFile(filepath.Join(root, "d", "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if used.Unmake(); there("d/e") || !there("d/f") {
+		t.Error("e stays, or f is gone")
+	}
+	if _, err := MakeDir(filepath.Join(root, "d", "f")); err == nil {
+		t.Error("a file was opened as a directory")
+	}
+	if _, err := MakeDir(filepath.Join(root, "d", "f", "g")); err == nil {
+		t.Error("a directory was made in a file")
+	}
+}
