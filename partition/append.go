@@ -66,7 +66,7 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	if err := p.validate(cfg, b); err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
 	}
-	b, err := p.inspect(b)
+	b, err := p.inspect(cfg, b)
 	if err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
 	}

@@ -67,6 +67,12 @@ func (b batch) stamp(now int64) {
 	binary.BigEndian.PutUint32(b[17:], b.sum())
 }
 
+// setMaxTime sets the largest timestamp right.
+func (b batch) setMaxTime(ms int64) {
+	binary.BigEndian.PutUint64(b[35:], uint64(ms))
+	binary.BigEndian.PutUint32(b[17:], b.sum())
+}
+
 // headerFault says what is wrong with the header of a stored batch that should begin
 // at or after an offset, or "".
 func (b batch) headerFault(from int64) string {

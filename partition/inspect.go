@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"math"
+	"runtime"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -36,60 +38,79 @@ func (c Compression) level(codec uint16) int {
 
 var lookers = sync.Pool{New: func() any { return new(looked) }}
 
-// inspect looks at a batch's records where the topic asks for it: on a compacted topic
-// each has a key, and where another codec is asked for, it is compressed anew. It returns
-// the batch to store, which may be another one.
-func (p *Partition) inspect(b batch) (batch, error) {
-	codec, other := codecNames[p.cfg().Compression.Type]
-	other = other && codec != b.attrs()&attrCodec
-	if !other && !p.cfg().Cleanup.Compact {
-		return b, nil
+// inflating bounds the batches that are decompressed at a time: each takes a core, and
+// memory that its sender has chosen.
+var inflating = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// inspect looks at a batch's records, as Kafka does: there are as many as the header
+// says, in order, and on a compacted topic each has a key. A header whose largest
+// timestamp is not that of the records is set right, for retention and lookups go by it.
+// Where another codec is asked for, the batch is compressed anew. It returns the batch to
+// store, which may be another one.
+func (p *Partition) inspect(cfg *Config, b batch) (batch, error) {
+	if b.attrs()&attrCodec != codecNone {
+		inflating <- struct{}{}
+		defer func() { <-inflating }()
 	}
 	l := lookers.Get().(*looked)
 	defer lookers.Put(l)
 	raw, err := l.inflate(b)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", kerr.InvalidRecord, err)
-	} else {
-		err = checkRecords(b, raw, p.cfg().Cleanup.Compact)
+		return nil, refused(0, err.Error())
 	}
+	top, err := checkRecords(b, raw, cfg.Cleanup.Compact)
 	if err != nil {
 		return nil, err
 	}
-	if !other {
+	if !cfg.LogAppendTime && top != b.maxTime() {
+		b.setMaxTime(top)
+		if err := validateTime(cfg, b); err != nil {
+			return nil, err
+		}
+	}
+	codec, other := codecNames[cfg.Compression.Type]
+	if !other || codec == b.attrs()&attrCodec {
 		return b, nil
 	}
+	return recompress(cfg, b, raw, codec)
+}
+
+func recompress(cfg *Config, b batch, raw []byte, codec uint16) (batch, error) {
 	attrs := b.attrs()&^attrCodec | codec
-	out, err := rebuild(b, raw, b.count(), b.baseTime(), b.maxTime(), attrs, p.cfg().Compression.level(codec))
-	if err != nil {
+	out, err := rebuild(b, raw, b.count(), b.baseTime(), b.maxTime(), attrs, cfg.Compression.level(codec))
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%w: compress: %w", kerr.UnknownServerError, err)
-	}
-	if int64(len(out)) > p.cfg().SegmentBytes {
-		return nil, fmt.Errorf("%w: batch of %d bytes after compression, segment.bytes is %d", kerr.RecordListTooLarge, len(out), p.cfg().SegmentBytes)
+	case len(out) > cfg.MaxMessageBytes:
+		return nil, fmt.Errorf("%w: batch of %d bytes after compression, max.message.bytes is %d", kerr.MessageTooLarge, len(out), cfg.MaxMessageBytes)
+	case int64(len(out)) > cfg.SegmentBytes:
+		return nil, fmt.Errorf("%w: batch of %d bytes after compression, segment.bytes is %d", kerr.RecordListTooLarge, len(out), cfg.SegmentBytes)
 	}
 	return out, nil
 }
 
-// checkRecords finds what Kafka refuses in the records of a batch just sent.
-func checkRecords(b batch, raw []byte, keyed bool) error {
+// checkRecords finds what Kafka refuses in the records of a batch just sent, and returns
+// their largest timestamp.
+func checkRecords(b batch, raw []byte, keyed bool) (top int64, err error) {
 	it := recordIter{rest: raw}
 	var r record
-	n := int32(0)
+	n, most := int32(0), int64(math.MinInt64)
 	for ; it.next(&r); n++ {
 		switch {
 		case keyed && r.key == nil:
-			return refused(n, "a record of a compacted topic must have a key")
+			return 0, refused(n, "a record of a compacted topic must have a key")
 		case r.offset != int64(n):
-			return refused(n, fmt.Sprintf("its offset delta is %d", r.offset))
+			return 0, refused(n, fmt.Sprintf("its offset delta is %d", r.offset))
 		}
+		most = max(most, r.tsDelta)
 	}
 	switch {
 	case it.err != nil:
-		return refused(n, it.err.Error())
+		return 0, refused(n, it.err.Error())
 	case n != b.count():
-		return fmt.Errorf("%w: %w: the header says %d, there are %d", kerr.InvalidRecord, errRecords, b.count(), n)
+		return 0, fmt.Errorf("%w: %w: the header says %d, there are %d", kerr.InvalidRecord, errRecords, b.count(), n)
 	}
-	return nil
+	return b.baseTime() + most, nil
 }
 
 func refused(index int32, message string) error {

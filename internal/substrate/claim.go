@@ -35,7 +35,7 @@ func (s *Session) Claim(ctx context.Context, stream string, e Epoch) (Position, 
 	if err := s.beginLead(stream); err != nil {
 		return Position{}, err
 	}
-	c := &claimer{s: s, v: s.v, ctx: ctx, stream: stream, epoch: e, plugs: map[Position]bool{}}
+	c := &claimer{s: s, v: s.v, ctx: ctx, stream: stream, epoch: e, plugs: map[Position]bool{}, nonces: map[string]bool{}}
 	base, err := c.claim(e)
 	if err != nil {
 		// Nothing was published: every rename of an entry has trivially returned.
@@ -54,6 +54,7 @@ type claimer struct {
 	sealed []string          // sessions sealed on the way, whose temporaries may go
 	others bool              // an epoch met on the way down was claimed by somebody else
 	plugs  map[Position]bool // made by us
+	nonces map[string]bool   // of our own tries
 }
 
 func (c *claimer) claim(e Epoch) (Position, error) {
@@ -92,6 +93,7 @@ func (c *claimer) take(e Epoch, session string) (mine bool, other ClaimBody, err
 
 func (c *claimer) tryTake(e Epoch, session string) (bool, ClaimBody, error) {
 	body := ClaimBody{Session: session, Nonce: c.v.newID()}
+	c.nonces[body.Nonce] = true
 	data, err := EncodeFile(KindClaim, 0, body)
 	if err != nil {
 		return false, body, err
@@ -111,7 +113,15 @@ func (c *claimer) tryTake(e Epoch, session string) (bool, ClaimBody, error) {
 		}
 		if got.Nonce != body.Nonce {
 			_ = c.v.Discard(tmp)
-			return false, got, nil
+			if !c.nonces[got.Nonce] {
+				return false, got, nil
+			}
+			// An earlier try of ours is in place. That is as good as burnt; but its name did
+			// not become durable, and no later fsync that succeeds would make it so.
+			if session != "" {
+				err = fmt.Errorf("%w: an earlier try is in place", ErrNotDurable)
+			}
+			return session == "", body, err
 		}
 	}
 	return true, body, c.v.syncDir(c.stream)
@@ -335,7 +345,7 @@ func (c *claimer) retry(step func() error) error {
 	for i := range tries {
 		var damage *DamageError
 		var name *NameError
-		if err = step(); err == nil || errors.As(err, &damage) || errors.As(err, &name) {
+		if err = step(); err == nil || errors.As(err, &damage) || errors.As(err, &name) || errors.Is(err, ErrNotDurable) {
 			return err
 		}
 		if c.ctx.Err() != nil {

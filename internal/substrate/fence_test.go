@@ -456,3 +456,20 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		t.Fatalf("sessions/ went from %v to %v, %v", before, after, err)
 	}
 }
+
+// TestOwnClaimIsNotAnothers: a claim that is in place but whose directory could not be
+// synced is given up, and is not taken for somebody else's.
+func TestOwnClaimIsNotAnothers(t *testing.T) {
+	ctx := context.Background()
+	v := newVolume(t, nil)
+	a := open(t, v)
+	v.FS.(*faultfs.FS).Hook = faultfs.Once(1, faultfs.Fault{Err: syscall.EIO}, func(o faultfs.Op) bool { return o.Name == "syncdir" && o.Path == stream })
+	if _, err := a.Claim(ctx, stream, 1); !errors.Is(err, substrate.ErrNotDurable) || errors.Is(err, substrate.ErrEpochTaken) {
+		t.Fatalf("claim whose directory could not be synced gave %v", err)
+	}
+	p, err := a.Claim(ctx, stream, 2)
+	wantBase(t, p, err, substrate.Position{Epoch: 0, Seq: 1})
+	if err := a.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,85 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// TestPoisonIsRefused: records that no consumer could read, and counts that lie, are
+// refused on every topic and in every codec; nothing is stored.
+func TestPoisonIsRefused(t *testing.T) {
+	p := open(t, newSession(t, dirVolume(t)), 1, testConfig())
+	abandon(t, p)
+	sound := rec(0, "a", "b")
+	for name, b := range everyCodec(t, sound) {
+		for what, bad := range map[string]batch{
+			"noise":          withRecords(b, bytes.Repeat([]byte{0x5a, 0xa5, 0xff}, 60), b.attrs()),
+			"too few inside": counted(b, 3),
+			"too many":       counted(b, 1),
+		} {
+			_, err := p.Append(context.Background(), bad)
+			if err == nil {
+				t.Fatalf("%s, %s: stored", name, what)
+			}
+			wantCode(t, err, kerr.InvalidRecord)
+		}
+		appendOne(t, p, bytes.Clone(b))
+	}
+	if _, high, _ := p.Offsets(); high != int64(2*len(everyCodec(t, sound))) {
+		t.Fatalf("the log ends at %d", high)
+	}
+}
+
+// counted has a batch claim n records.
+func counted(b batch, n int32) batch {
+	b = bytes.Clone(b)
+	binary.BigEndian.PutUint32(b[23:], uint32(n-1))
+	binary.BigEndian.PutUint32(b[57:], uint32(n))
+	return reseal(b)
+}
+
+// TestMaxTimestampIsNotBelieved: what retention and lookups go by comes from the
+// records.
+func TestMaxTimestampIsNotBelieved(t *testing.T) {
+	ctx := context.Background()
+	p := open(t, newSession(t, dirVolume(t)), 1, testConfig())
+	abandon(t, p)
+	lie := rec(1000, "a")
+	binary.BigEndian.PutUint64(lie[35:], 5)
+	appendOne(t, p, reseal(lie))
+	lie = rec(1001, "b")
+	binary.BigEndian.PutUint64(lie[35:], 99_000)
+	appendOne(t, p, reseal(lie))
+	appendOne(t, p, rec(50_000, "c"))
+	if off, ts, _, err := p.OffsetForTimestamp(ctx, 1000); off != 0 || ts != 1000 || err != nil {
+		t.Errorf("first since 1000: offset %d at %d, %v", off, ts, err)
+	}
+	if off, ts, _, err := p.MaxTimestamp(ctx); off != 2 || ts != 50_000 || err != nil {
+		t.Errorf("latest: offset %d at %d, %v", off, ts, err)
+	}
+	for _, b := range read(t, p, 0) {
+		if b.sum() != b.crc() {
+			t.Errorf("checksum of the batch at %d", b.base())
+		}
+	}
+}
+
+// TestRecompressedSizeIsBounded: max.message.bytes holds for what is stored.
+func TestRecompressedSizeIsBounded(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxMessageBytes, cfg.Compression.Type = 50_000, "uncompressed"
+	cfg.Now = func() time.Time { return testTime }
+	p := open(t, newSession(t, dirVolume(t)), 1, cfg)
+	abandon(t, p)
+	b := kvBatch(t, codecZstd, 0, kv{value: make([]byte, 1<<20)})
+	if len(b) > cfg.MaxMessageBytes {
+		t.Fatalf("%d bytes compressed", len(b))
+	}
+	_, err := p.Append(context.Background(), b)
+	wantCode(t, err, kerr.MessageTooLarge)
+}
