@@ -59,6 +59,9 @@ func (b *Broker) grow(ctx context.Context, id projections.TopicID, count int32) 
 	if err != nil {
 		return err
 	}
+	if err := b.space.roomForPartitions(count - from); err != nil {
+		return err
+	}
 	name := b.nameOf(id)
 	b.sweepTopicDir(id)
 	if err := b.buildPartitions(ctx, id, name, from, count); err != nil {

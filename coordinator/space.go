@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -20,29 +21,72 @@ import (
 type space struct {
 	refusal atomic.Pointer[error] // why Append is refused; read by every one
 	full    chan struct{}         // the volume has said that it is full
+	again   chan struct{}         // what was taken since the last look may be too much
 	lane    substrate.Lane
+	// left is what may still be taken before the next look; where free space is not
+	// known, as much as there are numbers.
+	left atomic.Int64
+	// topicsLeft is the same for topics and partitions that are made. They may go on
+	// while records are refused, but leave floor to what frees some.
+	topicsLeft atomic.Int64
 	// The rest belongs to the goroutine that watches.
-	ballast bool          // the file is there, whole
-	proven  bool          // since the volume last said that it is full, it took what it was given
-	silent  bool          // it was said that the file system tells nothing
-	probe   time.Time     // when to try next whether it takes something
-	pause   time.Duration // before the try after that
+	ballast  bool          // the file is there, whole
+	proven   bool          // since the volume last said that it is full, it took what it was given
+	saidFull bool          // proven was not so at the last look
+	silent   bool          // it was said that the file system tells nothing
+	probe    time.Time     // when to try next whether it takes something
+	pause    time.Duration // before the try after that
 }
 
 // reserve is what free space may fall to before the ballast is given up unasked, and how
 // much more than the ballast must fit before the volume counts as having room again.
 const reserve = 4 << 20
 
+// floor is what new topics leave free: deletion, retention, claims and the next start
+// need it.
+const floor = 2 << 20
+
+// partitionRoom is what a partition's directory, its manifest and its first claim take.
+const partitionRoom = 64 << 10
+
 func newSpace() *space {
-	return &space{full: make(chan struct{}, 1), lane: substrate.NewLane(1), proven: true}
+	s := &space{full: make(chan struct{}, 1), again: make(chan struct{}, 1), lane: substrate.NewLane(1), proven: true}
+	s.left.Store(math.MaxInt64)
+	s.topicsLeft.Store(math.MaxInt64)
+	return s
 }
 
-// room is nil if records may be written. It touches nothing.
-func (s *space) room() error {
+// room is nil if n bytes may be written, and counts them: between two looks no more is
+// taken than there was. It touches nothing.
+func (s *space) room(n int) error {
 	if err := s.refusal.Load(); err != nil {
 		return *err
 	}
-	return nil
+	if s.take(&s.left, int64(n)) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes more would leave the volume less than storage.min.free.bytes", kerr.KafkaStorageError, n)
+}
+
+// roomForPartitions is nil if n partitions may be made.
+func (s *space) roomForPartitions(n int32) error {
+	if s.take(&s.topicsLeft, int64(n)*partitionRoom) {
+		return nil
+	}
+	return fmt.Errorf("%w: the volume has no room for %d more partitions", kerr.KafkaStorageError, n)
+}
+
+// take counts n, or has the room looked at again.
+func (s *space) take(left *atomic.Int64, n int64) bool {
+	if left.Add(-n) >= 0 {
+		return true
+	}
+	left.Add(n)
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+	return false
 }
 
 // noteFull is told by whatever call the volume answers so. It waits for nothing.
@@ -76,6 +120,7 @@ func (b *Broker) watchSpace() {
 			return
 		case <-b.space.full:
 			look = b.lookAtFull
+		case <-b.space.again:
 		case <-tick.C:
 		}
 	}
@@ -109,13 +154,14 @@ func (b *Broker) lookAtSpace() {
 	if b.opt.Ballast > 0 {
 		enough = max(enough, reserve)
 	}
-	if s.room() != nil {
+	if s.refusal.Load() != nil {
 		enough += enough / 8 // it opens a little later than it shuts
 	}
 	low := known && free < enough
 	if fits := !known || free >= enough+b.opt.Ballast+reserve; fits && !low && !time.Now().Before(s.probe) {
 		b.prove()
 	}
+	s.allow(free, enough, known)
 	switch {
 	case !s.proven:
 		b.refuse("the volume is full")
@@ -124,6 +170,26 @@ func (b *Broker) lookAtSpace() {
 	case s.refusal.Swap(nil) != nil:
 		b.log.Info("records are taken again: the volume has room", "free", free)
 	}
+}
+
+// allow says what may be taken until the next look. Once the volume has said that it is
+// full, new topics have floor among them, until it takes something again.
+func (s *space) allow(free, enough int64, known bool) {
+	left, topics := int64(math.MaxInt64), int64(math.MaxInt64)
+	if known {
+		left, topics = max(free-enough, 0), max(free-floor, 0)
+	}
+	s.left.Store(left)
+	switch was := s.saidFull; {
+	case s.proven:
+		s.saidFull = false
+	case was:
+		topics = min(topics, s.topicsLeft.Load())
+	default:
+		s.saidFull = true
+		topics = min(topics, floor)
+	}
+	s.topicsLeft.Store(topics)
 }
 
 func (b *Broker) refuse(why string) {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ func TestRecordsAreRefusedWhileThereIsLittleRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.free.Store(60 << 20)
-	eventually(t, "records are refused", func() bool { return b.space.room() != nil })
+	eventually(t, "records are refused", func() bool { return b.space.room(0) != nil })
 	_, err := produce(ctx(t, 5*time.Second), b, topic.ID, "y")
 	wantCode(t, "produce", err, kerr.KafkaStorageError)
 	if !strings.Contains(err.Error(), "storage.min.free.bytes") {
@@ -424,4 +425,61 @@ func hogAll(t *testing.T, dir string) string {
 		}
 	}
 	return name
+}
+
+// TestManyTopicsLeaveRoom: topics that anybody may make do not take the room that
+// deletion and the next start need.
+func TestManyTopicsLeaveRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("a file system of 24 MiB cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	pool := func() *substrate.Volume {
+		d, err := substrate.OpenDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := substrate.OpenVolume(substrate.NewPool(d, substrate.PoolLimits{}), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	opt := spaceOptions(t)
+	opt.MinFree, opt.Ballast = 1<<20, 1<<20
+	b := start(t, pool(), opt)
+	var made []*projections.Topic
+	refusals := 0
+	for i := range 200 {
+		topic, err := b.CreateTopic(ctx(t, 20*time.Second), TopicSpec{Name: fmt.Sprint("t", i), Partitions: 20}, false)
+		switch {
+		case err == nil:
+			made = append(made, topic)
+		case errors.Is(err, kerr.KafkaStorageError):
+			refusals++
+		default:
+			t.Fatal(err)
+		}
+		if refusals > 20 {
+			break
+		}
+	}
+	if refusals == 0 || len(made) == 0 {
+		t.Fatalf("%d topics were made, %d refused", len(made), refusals)
+	}
+	if err := b.DeleteTopic(ctx(t, 20*time.Second), made[0].ID); err != nil {
+		t.Fatalf("a topic cannot be deleted: %v", err)
+	}
+	if err := b.Stop(ctx(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, pool(), opt)
+	if again.View().TopicByID(made[1].ID) == nil {
+		t.Fatal("a topic is missing after the next start")
+	}
 }

@@ -58,7 +58,7 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	}
 	cfg := p.cfg()
 	if cfg.Room != nil {
-		if err := cfg.Room(); err != nil {
+		if err := cfg.Room(len(data)); err != nil {
 			return nil, fmt.Errorf("append to %s: %w", p.name, err)
 		}
 	}

@@ -42,8 +42,9 @@ type Config struct {
 	StallAfter time.Duration
 	// Recovery is shared by the partitions of a broker; nil bounds nothing.
 	Recovery *RecoveryBudget
-	// Room, asked by every Append, refuses while the volume has none; nil never does.
-	Room func() error
+	// Room, asked by every Append with its bytes, refuses while the volume has none; nil
+	// never does.
+	Room func(bytes int) error
 	// After is the leadership of this process that ended before this one begins, if any.
 	After *Partition
 

@@ -338,7 +338,7 @@ func TestNoRoom(t *testing.T) {
 	v := newSickVolume(t)
 	full := true
 	cfg := testConfig()
-	cfg.Room = func() error {
+	cfg.Room = func(int) error {
 		if full {
 			return fmt.Errorf("%w: no room", kerr.KafkaStorageError)
 		}

@@ -86,10 +86,14 @@ func TestProduceZstdNeedsVersion7(t *testing.T) {
 		for codec := range int16(5) {
 			req := produceReq(-1, "t", batch(codec))
 			req.Version = version
-			want := int16(0)
-			if codec == 4 && version < 7 {
+			// The records are not compressed, so that who looks at them refuses them; the codec's
+			// own refusal comes first.
+			want := kerr.InvalidRecord.Code
+			switch {
+			case codec == 4 && version < 7:
 				want = kerr.UnsupportedCompressionType.Code
-			} else {
+			case codec == 0:
+				want = 0
 				stored++
 			}
 			if got := c.ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; got.ErrorCode != want {
