@@ -57,11 +57,6 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 		p.fail(substrate.ErrFenced)
 	}
 	cfg := p.cfg()
-	if cfg.Room != nil {
-		if err := cfg.Room(len(data)); err != nil {
-			return nil, fmt.Errorf("append to %s: %w", p.name, err)
-		}
-	}
 	b := batch(data)
 	if err := p.validate(cfg, b); err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
@@ -69,6 +64,11 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 	b, err := p.inspect(cfg, b)
 	if err != nil {
 		return nil, fmt.Errorf("append to %s: %w", p.name, err)
+	}
+	if cfg.Room != nil { // last: what is refused takes no room from others
+		if err := cfg.Room(len(b)); err != nil {
+			return nil, fmt.Errorf("append to %s: %w", p.name, err)
+		}
 	}
 	a := &Appended{p: p, LogAppendTime: -1}
 	if cfg.LogAppendTime {
