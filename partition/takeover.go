@@ -250,6 +250,8 @@ func (p *Partition) removeDropped(before *Manifest) {
 		}
 	}
 	if p.damagedTail {
+		// Rule 3: the committed manifest is ours and does without the file. This is evidence
+		// for people, and no state: where the rename does not happen, nothing depends on it.
 		if err := p.v.Rename(p.file(s.SegmentID), p.file(s.SegmentID)+damagedExt); err != nil {
 			p.cfg().Log.Warn("a damaged segment could not be put aside", "file", p.file(s.SegmentID), "err", err)
 		}

@@ -196,7 +196,8 @@ func (c *claimer) acknowledged(k Epoch, n uint64) error {
 }
 
 // lost says that an entry is damaged, unless somebody has claimed above us: that one
-// may have plugged or pruned it.
+// may have plugged or pruned it. Rule 2: it only refuses, and leaves nothing that the
+// next try, with another name, would not do again.
 func (c *claimer) lost(p Position, cause string) error {
 	// A change of our own makes the listing that follows a fresh one.
 	tmp := c.v.TempName(c.stream, c.s.id)
