@@ -119,11 +119,13 @@ func (b *Broker) runCreation(c *creation, spec TopicSpec) {
 // directory goes again only if the publish was refused for good: otherwise the
 // topic may be in the stream, and its files with it.
 func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic, error) {
-	if err := b.space.roomForPartitions(spec.Partitions); err != nil {
+	made, err := b.space.roomForPartitions(spec.Partitions)
+	if err != nil {
 		return nil, err // what is left is for what frees some
 	}
+	defer made()
 	id, now := b.opt.NewTopicID(), b.opt.Now()
-	err := attempts(ctx, func() error {
+	err = attempts(ctx, func() error {
 		return partition.BuildTopic(b.v, b.leading().s.ID(), id, spec.Name, int(spec.Partitions), now)
 	})
 	if err != nil {

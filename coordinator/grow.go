@@ -59,9 +59,11 @@ func (b *Broker) grow(ctx context.Context, id projections.TopicID, count int32) 
 	if err != nil {
 		return err
 	}
-	if err := b.space.roomForPartitions(count - from); err != nil {
+	made, err := b.space.roomForPartitions(count - from)
+	if err != nil {
 		return err
 	}
+	defer made()
 	name := b.nameOf(id)
 	b.sweepTopicDir(id)
 	if err := b.buildPartitions(ctx, id, name, from, count); err != nil {

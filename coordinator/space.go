@@ -27,8 +27,9 @@ type space struct {
 	// known, as much as there are numbers.
 	left atomic.Int64
 	// topicsLeft is the same for topics and partitions that are made. They may go on
-	// while records are refused, but leave floor to what frees some.
+	// while records are refused, but leave to what frees some the floor of those there are.
 	topicsLeft atomic.Int64
+	making     atomic.Int64 // partitions that are made and not in the view yet
 	// The rest belongs to the goroutine that watches.
 	ballast  bool          // the file is there, whole
 	proven   bool          // since the volume last said that it is full, it took what it was given
@@ -43,8 +44,12 @@ type space struct {
 const reserve = 4 << 20
 
 // floor is what new topics leave free: deletion, retention, claims and the next start
-// need it.
-const floor = 2 << 20
+// need it. Each partition that is there adds partitionFloor: it may still have to be
+// opened, which comes after it is made, and then closed, and claimed at the next start.
+const (
+	floor          = 2 << 20
+	partitionFloor = 32 << 10
+)
 
 // partitionRoom is what a partition's directory, its manifest and its first claim take.
 const partitionRoom = 64 << 10
@@ -68,12 +73,14 @@ func (s *space) room(n int) error {
 	return fmt.Errorf("%w: %d bytes more would leave the volume less than storage.min.free.bytes", kerr.KafkaStorageError, n)
 }
 
-// roomForPartitions is nil if n partitions may be made.
-func (s *space) roomForPartitions(n int32) error {
-	if s.take(&s.topicsLeft, int64(n)*partitionRoom) {
-		return nil
+// roomForPartitions is nil if n partitions may be made; made is called when they are in
+// the view, or are not made after all.
+func (s *space) roomForPartitions(n int32) (made func(), err error) {
+	if s.take(&s.topicsLeft, int64(n)*(partitionRoom+partitionFloor)) {
+		s.making.Add(int64(n))
+		return func() { s.making.Add(-int64(n)) }, nil
 	}
-	return fmt.Errorf("%w: the volume has no room for %d more partitions", kerr.KafkaStorageError, n)
+	return nil, fmt.Errorf("%w: the volume has no room for %d more partitions", kerr.KafkaStorageError, n)
 }
 
 // take counts n, or has the room looked at again.
@@ -161,7 +168,7 @@ func (b *Broker) lookAtSpace() {
 	if fits := !known || free >= enough+b.opt.Ballast+reserve; fits && !low && !time.Now().Before(s.probe) {
 		b.prove()
 	}
-	s.allow(free, enough, known)
+	s.allow(free, enough, b.floorNow(), known)
 	switch {
 	case !s.proven:
 		b.refuse("the volume is full")
@@ -172,12 +179,21 @@ func (b *Broker) lookAtSpace() {
 	}
 }
 
+// floorNow is what new topics leave free now.
+func (b *Broker) floorNow() int64 {
+	n := b.space.making.Load() // first: what leaves it meanwhile is counted twice, not never
+	for _, t := range b.View().Topics() {
+		n += int64(len(t.Partitions))
+	}
+	return floor + n*partitionFloor
+}
+
 // allow says what may be taken until the next look. Once the volume has said that it is
 // full, new topics have floor among them, until it takes something again.
-func (s *space) allow(free, enough int64, known bool) {
+func (s *space) allow(free, enough, keep int64, known bool) {
 	left, topics := int64(math.MaxInt64), int64(math.MaxInt64)
 	if known {
-		left, topics = max(free-enough, 0), max(free-floor, 0)
+		left, topics = max(free-enough, 0), max(free-keep, 0)
 	}
 	s.left.Store(left)
 	switch was := s.saidFull; {
