@@ -9,14 +9,17 @@ type Listener struct {
 	Port int32  `msgpack:"port" json:"port"`
 }
 
-// Broker is a registered broker. Epoch rises with each registration of its ID.
+// Broker is a registered broker. Epoch rises with each registration of its ID;
+// Incarnation is the UUID of the process that registered. Nothing is given to a
+// fenced one, and clients are not sent there.
 type Broker struct {
-	ID        int32      `msgpack:"id" json:"id"`
-	Epoch     int64      `msgpack:"epoch" json:"epoch"`
-	Host      string     `msgpack:"host" json:"host"`
-	Listeners []Listener `msgpack:"listeners" json:"listeners"`
-	Rack      string     `msgpack:"rack" json:"rack"`
-	Fenced    bool       `msgpack:"fenced" json:"fenced"`
+	ID          int32      `msgpack:"id" json:"id"`
+	Epoch       int64      `msgpack:"epoch" json:"epoch"`
+	Incarnation string     `msgpack:"incarnation" json:"incarnation"`
+	Host        string     `msgpack:"host" json:"host"`
+	Listeners   []Listener `msgpack:"listeners" json:"listeners"`
+	Rack        string     `msgpack:"rack" json:"rack"`
+	Fenced      bool       `msgpack:"fenced" json:"fenced"`
 }
 
 // Listener returns the broker's listener of that name.
@@ -30,6 +33,6 @@ func (b Broker) Listener(name string) (Listener, bool) {
 }
 
 func (b Broker) equal(c Broker) bool {
-	return b.ID == c.ID && b.Epoch == c.Epoch && b.Host == c.Host && b.Rack == c.Rack &&
+	return b.ID == c.ID && b.Epoch == c.Epoch && b.Incarnation == c.Incarnation && b.Host == c.Host && b.Rack == c.Rack &&
 		b.Fenced == c.Fenced && slices.Equal(b.Listeners, c.Listeners)
 }

@@ -13,11 +13,14 @@ type Cluster struct {
 	topics  map[TopicID]*Topic
 	names   map[string]*Topic
 	brokers map[int32]Broker
+	shards  map[ShardKind][]Partition
 	// removing holds deleted topics, by ID, whose directory may still be there.
 	removing map[TopicID]string
 	// brokerConfigs holds what was set for a broker by ID in decimal, or for all by "".
 	brokerConfigs  map[string]map[string]string
 	nextProducerID int64
+	controller     int32
+	brokerEpoch    int64 // the highest that a broker ever registered with
 
 	sorted func() []*Topic // made at the first use
 }
@@ -26,7 +29,8 @@ type Cluster struct {
 func NewCluster() *Cluster {
 	return (&Cluster{
 		topics: map[TopicID]*Topic{}, names: map[string]*Topic{}, brokers: map[int32]Broker{},
-		removing: map[TopicID]string{}, brokerConfigs: map[string]map[string]string{},
+		shards: map[ShardKind][]Partition{}, removing: map[TopicID]string{},
+		brokerConfigs: map[string]map[string]string{}, controller: NoLeader,
 	}).seal()
 }
 
@@ -52,6 +56,20 @@ func (c *Cluster) Broker(id int32) (Broker, bool) {
 	b, ok := c.brokers[id]
 	return b, ok
 }
+
+// Alive reports whether a broker is registered and not fenced.
+func (c *Cluster) Alive(id int32) bool {
+	b, ok := c.brokers[id]
+	return ok && !b.Fenced
+}
+
+// Controller returns the ID of the broker that owns the cluster stream, NoLeader
+// before there was one.
+func (c *Cluster) Controller() int32 { return c.controller }
+
+// NextBrokerEpoch is above the epoch of every registration there ever was, of
+// brokers that are gone too.
+func (c *Cluster) NextBrokerEpoch() int64 { return c.brokerEpoch + 1 }
 
 // Brokers returns the registered brokers by ID, fenced ones too.
 func (c *Cluster) Brokers() []Broker {
@@ -80,10 +98,11 @@ func (c *Cluster) PartitionCount() int {
 
 // Equal reports whether two views show the same.
 func (c *Cluster) Equal(d *Cluster) bool {
-	return c.nextProducerID == d.nextProducerID &&
+	return c.nextProducerID == d.nextProducerID && c.controller == d.controller && c.brokerEpoch == d.brokerEpoch &&
 		maps.EqualFunc(c.topics, d.topics, (*Topic).equal) &&
 		maps.EqualFunc(c.names, d.names, (*Topic).equal) &&
 		maps.EqualFunc(c.brokers, d.brokers, Broker.equal) &&
+		maps.EqualFunc(c.shards, d.shards, slices.Equal) &&
 		maps.Equal(c.removing, d.removing) &&
 		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal)
 }

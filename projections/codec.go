@@ -12,10 +12,13 @@ import (
 )
 
 // stateBody is the encoded view: everything in one order, so that equal views have
-// equal bytes. Partitions are flattened to leader, epoch, leader, epoch, …
+// equal bytes. Partitions and shards are flattened, see flatten.
 type stateBody struct {
 	Topics         []topicBody    `msgpack:"topics"`
 	Brokers        []Broker       `msgpack:"brokers"`
+	BrokerEpoch    int64          `msgpack:"broker_epoch"`
+	Controller     int32          `msgpack:"controller"`
+	Shards         []shardsBody   `msgpack:"shards"`
 	Removing       []removingBody `msgpack:"removing"`
 	BrokerConfigs  []configBody   `msgpack:"broker_configs"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
@@ -27,6 +30,11 @@ type topicBody struct {
 	CreatedAt  int64             `msgpack:"created_ms"`
 	Configs    map[string]string `msgpack:"configs"`
 	Partitions []int32           `msgpack:"partitions"`
+}
+
+type shardsBody struct {
+	Kind   ShardKind `msgpack:"kind"`
+	Shards []int32   `msgpack:"shards"`
 }
 
 type removingBody struct {
@@ -41,14 +49,13 @@ type configBody struct {
 
 // Encode returns the view as one msgpack value.
 func Encode(c *Cluster) ([]byte, error) {
-	s := stateBody{Brokers: c.Brokers(), NextProducerID: c.nextProducerID}
+	s := stateBody{Brokers: c.Brokers(), BrokerEpoch: c.brokerEpoch, Controller: c.controller, NextProducerID: c.nextProducerID}
 	for _, t := range c.Topics() {
-		b := topicBody{ID: t.ID, Name: t.Name, CreatedAt: t.CreatedAt.UnixMilli(), Configs: t.Configs}
-		b.Partitions = make([]int32, 0, 2*len(t.Partitions))
-		for _, p := range t.Partitions {
-			b.Partitions = append(b.Partitions, p.Leader, p.Epoch)
-		}
-		s.Topics = append(s.Topics, b)
+		s.Topics = append(s.Topics, topicBody{ID: t.ID, Name: t.Name, CreatedAt: t.CreatedAt.UnixMilli(),
+			Configs: t.Configs, Partitions: flatten(t.Partitions)})
+	}
+	for _, kind := range slices.Sorted(maps.Keys(c.shards)) {
+		s.Shards = append(s.Shards, shardsBody{kind, flatten(c.shards[kind])})
 	}
 	for id, name := range c.removing {
 		s.Removing = append(s.Removing, removingBody{id, name})
@@ -75,13 +82,18 @@ func Decode(raw []byte) (*Cluster, error) {
 	for _, b := range s.Brokers {
 		c.brokers[b.ID] = b
 	}
+	for _, b := range s.Shards {
+		if err := c.decodeShards(b); err != nil {
+			return nil, fmt.Errorf("cluster view: shards of %q: %w", b.Kind, err)
+		}
+	}
 	for _, r := range s.Removing {
 		c.removing[r.ID] = r.Name
 	}
 	for _, b := range s.BrokerConfigs {
 		c.brokerConfigs[b.Name] = b.Configs
 	}
-	c.nextProducerID = s.NextProducerID
+	c.nextProducerID, c.brokerEpoch, c.controller = s.NextProducerID, s.BrokerEpoch, s.Controller
 	if !slices.IsSortedFunc(s.Topics, func(a, b topicBody) int { return cmp.Compare(a.Name, b.Name) }) {
 		return nil, errors.New("cluster view: topics are not in order")
 	}
@@ -96,14 +108,24 @@ func (c *Cluster) decodeTopic(b topicBody) error {
 		return fmt.Errorf("ID %s stands twice", b.ID)
 	case c.names[b.Name] != nil:
 		return errors.New("stands twice")
-	case len(b.Partitions)%2 != 0 || len(b.Partitions) > 2*MaxPartitions:
-		return fmt.Errorf("%d numbers for its partitions", len(b.Partitions))
 	}
-	t := &Topic{ID: b.ID, Name: b.Name, Configs: b.Configs, CreatedAt: time.UnixMilli(b.CreatedAt).UTC()}
-	t.Partitions = make([]Partition, 0, len(b.Partitions)/2)
-	for i := 0; i < len(b.Partitions); i += 2 {
-		t.Partitions = append(t.Partitions, Partition{Leader: b.Partitions[i], Epoch: b.Partitions[i+1]})
+	ps, err := unflatten(b.Partitions, MaxPartitions)
+	if err != nil {
+		return err
 	}
+	t := &Topic{ID: b.ID, Name: b.Name, Partitions: ps, Configs: b.Configs, CreatedAt: time.UnixMilli(b.CreatedAt).UTC()}
 	c.topics[t.ID], c.names[t.Name] = t, t
 	return nil
+}
+
+func (c *Cluster) decodeShards(b shardsBody) error {
+	if b.Kind == "" || c.shards[b.Kind] != nil {
+		return errors.New("the kind has no name or stands twice")
+	}
+	ps, err := unflatten(b.Shards, MaxShards)
+	if err == nil && len(ps) == 0 {
+		err = errors.New("there are none")
+	}
+	c.shards[b.Kind] = ps
+	return err
 }

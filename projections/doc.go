@@ -23,6 +23,9 @@
 //   - Folding a history over a view that already holds a prefix of it gives the
 //     same view: numbers only rise, and what was deleted stays deleted.
 //   - A snapshot plus its suffix gives the view of the whole.
+//   - A broker's event is about the registration whose epoch it names, never about a
+//     later one. What a broker leads or owns is said by other events alone.
+//   - The number of shards of a kind never changes, so a key stays in its shard.
 //   - A topic is its ID. A name is only looked up, and no two living topics share one.
 //
 // # Use

@@ -1,14 +1,18 @@
 package projections
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // draft is a view under way: a batch of events is applied to it. Maps and topics
 // are the old view's until something in them changes, and are cloned only once.
 type draft struct {
 	Cluster
 	own struct {
-		topics, brokers, removing, configs bool
-		topic                              map[TopicID]bool
+		topics, brokers, shards, removing, configs bool
+		topic                                      map[TopicID]bool
+		shard                                      map[ShardKind]bool
 	}
 }
 
@@ -59,12 +63,50 @@ func (d *draft) editTopic(id TopicID) *Topic {
 	return t
 }
 
-func (d *draft) setBroker(b Broker) {
+func (d *draft) ownBrokers() {
 	if !d.own.brokers {
 		d.own.brokers = true
 		d.brokers = maps.Clone(d.brokers)
 	}
+}
+
+func (d *draft) setBroker(b Broker) {
+	d.ownBrokers()
 	d.brokers[b.ID] = b
+}
+
+func (d *draft) dropBroker(id int32) {
+	d.ownBrokers()
+	delete(d.brokers, id)
+}
+
+// fence sets whether that registration of a broker is fenced.
+func (d *draft) fence(id int32, epoch int64, fenced bool) {
+	b, ok := d.brokers[id]
+	if !ok || b.Epoch != epoch || b.Fenced == fenced {
+		return
+	}
+	b.Fenced = fenced
+	d.setBroker(b)
+}
+
+// setShards puts shards that the caller made into the view.
+func (d *draft) setShards(kind ShardKind, shards []Partition) {
+	if !d.own.shards {
+		d.own.shards = true
+		d.own.shard = map[ShardKind]bool{}
+		d.shards = maps.Clone(d.shards)
+	}
+	d.own.shard[kind] = true
+	d.shards[kind] = shards
+}
+
+// editShards returns the shards of a kind, which may be changed.
+func (d *draft) editShards(kind ShardKind) []Partition {
+	if !d.own.shards || !d.own.shard[kind] {
+		d.setShards(kind, slices.Clone(d.shards[kind]))
+	}
+	return d.shards[kind]
 }
 
 func (d *draft) ownRemoving() {

@@ -18,11 +18,4 @@ func (e *BrokerFenced) String() string {
 	return fmt.Sprintf("broker %d fenced, epoch %d", e.ID, e.Epoch)
 }
 
-func (e *BrokerFenced) apply(d *draft) {
-	b, ok := d.brokers[e.ID]
-	if !ok || b.Epoch != e.Epoch || b.Fenced {
-		return
-	}
-	b.Fenced = true
-	d.setBroker(b)
-}
+func (e *BrokerFenced) apply(d *draft) { d.fence(e.ID, e.Epoch, true) }

@@ -22,9 +22,14 @@ func TestFactsSayThemselves(t *testing.T) {
 		"TopicDeleted":           {&TopicDeleted{ID: id(1), Name: "orders"}, []string{"orders", "deleted"}},
 		"TopicRemoved":           {&TopicRemoved{ID: id(1), Name: "orders"}, []string{"orders", "removed"}},
 		"PartitionsAdded":        {&PartitionsAdded{TopicID: id(1), Topic: "orders", Partitions: 9}, []string{"orders", "9"}},
-		"PartitionLeaderChanged": {&PartitionLeaderChanged{TopicID: id(1), Partition: 2, Leader: 4, Epoch: 7}, []string{id(1).String() + "/2", "broker 4", "epoch 7"}},
-		"BrokerRegistered":       {&BrokerRegistered{ID: 4, Epoch: 2, Listeners: []Listener{{"PLAINTEXT", "h", 9092}}}, []string{"broker 4", "PLAINTEXT://h:9092"}},
-		"BrokerFenced":           {&BrokerFenced{ID: 4, Epoch: 2}, []string{"broker 4", "fenced"}},
+		"PartitionLeaderChanged": {&PartitionLeaderChanged{TopicID: id(1), Partition: 2, Leader: 4, Epoch: 7, Handover: true}, []string{id(1).String() + "/2", "broker 4", "epoch 7", "handover"}},
+		"BrokerRegistered":       {&BrokerRegistered{ID: 4, Epoch: 2, Incarnation: "5f-aa", Rack: "east", Fenced: true, Listeners: []Listener{{"PLAINTEXT", "h", 9092}}}, []string{"broker 4", "PLAINTEXT://h:9092", "5f-aa", "rack east", "fenced"}},
+		"BrokerFenced":           {&BrokerFenced{ID: 4, Epoch: 2}, []string{"broker 4 fenced", "epoch 2"}},
+		"BrokerUnfenced":         {&BrokerUnfenced{ID: 4, Epoch: 2}, []string{"broker 4 unfenced", "epoch 2"}},
+		"BrokerUnregistered":     {&BrokerUnregistered{ID: 4, Epoch: 2}, []string{"broker 4 unregistered", "epoch 2"}},
+		"ControllerChanged":      {&ControllerChanged{Node: 4, Incarnation: "5f-aa"}, []string{"broker 4", "controller", "5f-aa"}},
+		"ShardsMade":             {&ShardsMade{Kind: ShardGroups, Count: 50}, []string{"50", "groups"}},
+		"ShardOwnerChanged":      {&ShardOwnerChanged{Kind: ShardTxns, Shard: 3, Owner: NoLeader, Epoch: 7}, []string{"txns/3", "nobody", "epoch 7"}},
 		"ConfigChanged":          {&ConfigChanged{Resource: ResourceTopic, Name: "orders", TopicID: id(1), Set: map[string]string{"a": "b"}, Deleted: []string{"c"}}, []string{"orders", "a=b", "c back to default"}},
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
 	} {
@@ -48,7 +53,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(facts) != 9 {
+	if len(facts) != 14 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(facts))
 	}
 }
@@ -81,15 +86,15 @@ func TestTopicLife(t *testing.T) {
 	apply := func(f Fact) { t.Helper(); c = fold(t, c, []metalog.Event{mustEvent(t, f)}) }
 
 	apply(&TopicCreated{ID: id(1), Name: "a", Partitions: 2, CreatedAt: at.UnixMilli()})
-	if got := c.Topic("a"); got == nil || got.ID != id(1) || !got.CreatedAt.Equal(at) || got.Partitions[1] != (Partition{NoLeader, 0}) {
+	if got := c.Topic("a"); got == nil || got.ID != id(1) || !got.CreatedAt.Equal(at) || got.Partitions[1] != (Partition{Leader: NoLeader}) {
 		t.Fatalf("topic is %+v", got)
 	}
-	apply(&PartitionLeaderChanged{TopicID: id(1), Partition: 1, Leader: 0, Epoch: 3})
+	apply(&PartitionLeaderChanged{TopicID: id(1), Partition: 1, Leader: 0, Epoch: 3, Handover: true})
 	apply(&PartitionLeaderChanged{TopicID: id(1), Partition: 1, Leader: 9, Epoch: 3}) // not above
 	apply(&PartitionLeaderChanged{TopicID: id(1), Partition: 2, Leader: 9, Epoch: 4}) // not there
 	apply(&PartitionsAdded{TopicID: id(1), Partitions: 3})
 	apply(&PartitionsAdded{TopicID: id(1), Partitions: 1}) // never shrinks
-	want := []Partition{{NoLeader, 0}, {0, 3}, {NoLeader, 0}}
+	want := []Partition{{Leader: NoLeader}, {0, 3, true}, {Leader: NoLeader}}
 	if got := c.TopicByID(id(1)).Partitions; !reflect.DeepEqual(got, want) {
 		t.Fatalf("partitions are %v, want %v", got, want)
 	}

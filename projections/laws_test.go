@@ -51,7 +51,11 @@ func anyFact(t *rapid.T) Fact {
 	}
 	name := rapid.SampledFrom([]string{"a", "b", "a.b", "a_b", "", "../x"})
 	set := rapid.MapOfN(rapid.SampledFrom([]string{"k", "l", "m"}), rapid.SampledFrom([]string{"1", "2"}), 0, 3)
-	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	kind := rapid.SampledFrom([]ShardKind{ShardGroups, ShardTxns, ""})
+	if rapid.Bool().Draw(t, "cluster") {
+		return clusterFact(t, num, kind)
+	}
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0, 1:
 		return &TopicCreated{ID: topic(), Name: name.Draw(t, "name"), Partitions: num("partitions"), Configs: set.Draw(t, "set"), CreatedAt: int64(num("at"))}
 	case 2:
@@ -61,17 +65,36 @@ func anyFact(t *rapid.T) Fact {
 	case 4:
 		return &PartitionsAdded{TopicID: topic(), Partitions: num("partitions")}
 	case 5:
-		return &PartitionLeaderChanged{TopicID: topic(), Partition: num("partition"), Leader: num("leader"), Epoch: num("epoch")}
+		return &PartitionLeaderChanged{TopicID: topic(), Partition: num("partition"), Leader: num("leader"), Epoch: num("epoch"), Handover: rapid.Bool().Draw(t, "handover")}
 	case 6:
-		return &BrokerRegistered{ID: num("broker"), Epoch: int64(num("epoch")), Listeners: []Listener{{Name: "PLAINTEXT", Host: "h", Port: num("port")}}}
-	case 7:
-		return &BrokerFenced{ID: num("broker"), Epoch: int64(num("epoch"))}
-	case 8:
 		return &ConfigChanged{Resource: rapid.SampledFrom([]string{ResourceTopic, ResourceBroker, "x"}).Draw(t, "resource"),
 			Name: name.Draw(t, "name"), TopicID: topic(), Set: set.Draw(t, "set"),
 			Deleted: rapid.SliceOfN(rapid.SampledFrom([]string{"k", "l"}), 0, 2).Draw(t, "deleted")}
 	default:
 		return &ProducerIDsAllocated{First: rapid.Int64().Draw(t, "first"), Count: rapid.Int64().Draw(t, "count")}
+	}
+}
+
+// clusterFact draws a fact about brokers and shards, few of them, so that many of
+// the facts are about the same.
+func clusterFact(t *rapid.T, num func(string) int32, kind *rapid.Generator[ShardKind]) Fact {
+	broker, epoch := rapid.Int32Range(0, 2).Draw(t, "broker"), int64(rapid.IntRange(0, 4).Draw(t, "broker epoch"))
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
+	case 0, 1:
+		return &BrokerRegistered{ID: broker, Epoch: epoch, Incarnation: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "incarnation"),
+			Fenced: rapid.Bool().Draw(t, "fenced"), Listeners: []Listener{{Name: "PLAINTEXT", Host: "h", Port: num("port")}}}
+	case 2:
+		return &BrokerFenced{ID: broker, Epoch: epoch}
+	case 3:
+		return &BrokerUnfenced{ID: broker, Epoch: epoch}
+	case 4:
+		return &BrokerUnregistered{ID: broker, Epoch: epoch}
+	case 5:
+		return &ControllerChanged{Node: num("node")}
+	case 6:
+		return &ShardsMade{Kind: kind.Draw(t, "of"), Count: num("count")}
+	default:
+		return &ShardOwnerChanged{Kind: kind.Draw(t, "of"), Shard: num("shard"), Owner: num("owner"), Epoch: num("epoch"), Handover: rapid.Bool().Draw(t, "handover")}
 	}
 }
 
@@ -211,6 +234,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(mustEncode(f, NewCluster()))
 	c := fold(f, NewCluster(), []metalog.Event{
 		mustEvent(f, &TopicCreated{ID: id(1), Name: "a", Partitions: 2, Configs: map[string]string{"k": "v"}}),
+		mustEvent(f, &ShardsMade{Kind: ShardGroups, Count: 2}),
+		mustEvent(f, &ShardOwnerChanged{Kind: ShardGroups, Shard: 1, Owner: 1, Epoch: 1, Handover: true}),
+		mustEvent(f, &ControllerChanged{Node: 1}),
 		mustEvent(f, &BrokerRegistered{ID: 1, Epoch: 1, Listeners: []Listener{{"P", "h", 1}}}),
 	})
 	f.Add(mustEncode(f, c))

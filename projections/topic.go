@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -9,7 +10,7 @@ import (
 // MaxPartitions is the most partitions that a topic may have.
 const MaxPartitions = 100_000
 
-// NoLeader is the leader of a partition that no broker serves.
+// NoLeader stands for no broker: the leader of a partition that nobody serves.
 const NoLeader int32 = -1
 
 // Topic is a topic of a view. Its fields are read, never written.
@@ -21,11 +22,14 @@ type Topic struct {
 	CreatedAt  time.Time         `json:"created_at"`
 }
 
-// Partition says who leads. Epoch is Kafka's leader epoch and the epoch of the
-// partition's manifest stream; 0 until a leader was named.
+// Partition says who leads a partition, or owns a shard. Epoch is Kafka's leader
+// epoch and the epoch of the stream that the leader claims; 0 until a leader was
+// named. Handover says that the leader before it was asked to close: the new one
+// claims only after it has listed that.
 type Partition struct {
-	Leader int32 `json:"leader"`
-	Epoch  int32 `json:"epoch"`
+	Leader   int32 `json:"leader"`
+	Epoch    int32 `json:"epoch"`
+	Handover bool  `json:"handover,omitempty"`
 }
 
 // clone copies what an event may change. Configs is replaced whole by who changes it.
@@ -41,8 +45,25 @@ func (t *Topic) equal(u *Topic) bool {
 }
 
 // grow makes the topic n partitions wide, the new ones without a leader.
-func (t *Topic) grow(n int32) {
-	for int32(len(t.Partitions)) < n {
-		t.Partitions = append(t.Partitions, Partition{Leader: NoLeader})
+func (t *Topic) grow(n int32) { t.Partitions = withLeaderless(t.Partitions, n) }
+
+// withLeaderless appends partitions without a leader until there are n.
+func withLeaderless(ps []Partition, n int32) []Partition {
+	ps = slices.Grow(ps, max(0, int(n)-len(ps)))
+	for int32(len(ps)) < n {
+		ps = append(ps, Partition{Leader: NoLeader})
 	}
+	return ps
+}
+
+// ledBy says in words who leads, for a line of the log.
+func ledBy(verb string, leader, epoch int32, handover bool) string {
+	s := fmt.Sprintf("%s broker %d, epoch %d", verb, leader, epoch)
+	if leader == NoLeader {
+		s = fmt.Sprintf("%s nobody, epoch %d", verb, epoch)
+	}
+	if handover {
+		s += ", by handover"
+	}
+	return s
 }

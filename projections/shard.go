@@ -1,0 +1,42 @@
+package projections
+
+import "unicode/utf16"
+
+// MaxShards is the most shards that a kind may have.
+const MaxShards = 10_000
+
+// ShardKind says what kind of keys fall into shards.
+type ShardKind string
+
+// The kinds of shards there are.
+const (
+	ShardGroups ShardKind = "groups" // consumer groups, by group ID
+	ShardTxns   ShardKind = "txns"   // transactions, by transactional ID
+)
+
+// Shards returns the shards of a kind, who owns each being its Leader. It is empty
+// until ShardsMade.
+func (c *Cluster) Shards(kind ShardKind) []Partition { return c.shards[kind] }
+
+// ShardOf returns the shard that a key falls into: the low 31 bits of its hash modulo
+// the number of shards. ok is false until ShardsMade.
+func (c *Cluster) ShardOf(kind ShardKind, key string) (shard int32, ok bool) {
+	n := int32(len(c.shards[kind]))
+	if n == 0 {
+		return 0, false
+	}
+	return (javaHash(key) & 0x7fffffff) % n, true
+}
+
+// javaHash is Java's String.hashCode: over UTF-16 units, not bytes.
+func javaHash(s string) int32 {
+	h := int32(0)
+	for _, r := range s {
+		if hi, lo := utf16.EncodeRune(r); r > 0xffff {
+			h = 31*(31*h+hi) + lo
+		} else {
+			h = 31*h + r
+		}
+	}
+	return h
+}
