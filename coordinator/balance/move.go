@@ -63,11 +63,11 @@ func (t *table) give(places []int) []Move {
 		given[p] = true
 	}
 	load, out := slices.Clone(t.load), make([]Move, 0, len(places))
-	ofGroup := make([]int, len(load))
+	ofGroup := make([]int, len(load)) // of who gives, it counts what leaves too: they get nothing
 	t.eachGroup(func(group []int) {
 		clear(ofGroup)
 		for _, p := range group {
-			if b := t.leader[p]; b != nobody && !given[p] {
+			if b := t.leader[p]; b != nobody {
 				ofGroup[b]++
 			}
 		}
