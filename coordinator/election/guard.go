@@ -94,7 +94,9 @@ func (g *guard) call(ctx context.Context, call func(context.Context) error) erro
 		g.tell(nil)
 		return err
 	}
-	g.tell(err)
+	if ctx.Err() == nil {
+		g.tell(err)
+	}
 	return err
 }
 

@@ -158,8 +158,8 @@ func TestLibraryLogsBelowDebug(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		synctest.Test(t, func(t *testing.T) {
 			var out lockedBuffer
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(5*time.Second+100*time.Millisecond, cancel)
 			err := Run(ctx, Config{Lock: NewVolumeLock(onTemp(t, nil), "1"), Lead: func(ctx context.Context) { <-ctx.Done() },
 				Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))})
 			if err != nil {

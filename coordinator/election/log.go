@@ -26,8 +26,11 @@ func (h demoted) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelDebug && h.to.Enabled(ctx, slog.LevelDebug)
 }
 
-// Handle implements slog.Handler.
+// Handle implements slog.Handler. Errors come without a question to Enabled.
 func (h demoted) Handle(ctx context.Context, r slog.Record) error {
+	if !h.to.Enabled(ctx, slog.LevelDebug) {
+		return nil
+	}
 	r.Level = slog.LevelDebug
 	return h.to.Handle(ctx, r)
 }

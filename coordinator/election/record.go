@@ -29,12 +29,25 @@ type body struct {
 	Transitions int       `msgpack:"transitions"`
 }
 
-// found is a record that was met. It is a value; its bytes are never changed.
+// found is a record that was met.
 type found struct {
 	number uint64 // from 1; 0 is none
 	whole  bool   // its bytes are all there, and will stay as they are
 	record rl.LeaderElectionRecord
-	raw    []byte // differs from any other record's
+}
+
+// mark is what an observer compares: another number is a renewal, and so it is when the
+// record turns out to be released, or the observer's own. That the bytes of somebody's
+// record come after its name is none: a dead process's may come late.
+func (f found) mark(identity string) []byte {
+	m := recordName(f.number)
+	switch f.record.HolderIdentity {
+	case "":
+		m += " free"
+	case identity:
+		m += " mine"
+	}
+	return []byte(m)
 }
 
 // recordName is a record's file name: twenty digits.
@@ -58,7 +71,7 @@ func encodeRecord(r rl.LeaderElectionRecord) ([]byte, error) {
 // decodeRecord makes a found of a file's bytes. What does not decode, because it is not
 // all there or of a newer format, is a record of an unknown holder: elections go on.
 func decodeRecord(n uint64, b []byte) found {
-	f := found{number: n, raw: append([]byte(recordName(n)), b...)}
+	f := found{number: n}
 	var d body
 	if _, err := substrate.DecodeFile(recordPath(n), kindRecord, b, &d); err != nil {
 		f.record.HolderIdentity = unknown

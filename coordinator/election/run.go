@@ -96,6 +96,10 @@ func (c *Config) lookPeriod() time.Duration {
 	return time.Duration(float64(c.RetryPeriod) / (1 + le.JitterFactor))
 }
 
+// deadline is the library's renew deadline. It begins after a look period, and the rest of
+// RetryPeriod is waited for in it.
+func (c *Config) deadline() time.Duration { return c.RenewDeadline + c.RetryPeriod - c.lookPeriod() }
+
 // run is one campaign: to the end of ctx, or of a term. It tells how long Lead ran and
 // whether it ended by itself.
 func (g *guard) run(ctx context.Context) (led time.Duration, early bool, err error) {
@@ -112,7 +116,7 @@ func (g *guard) run(ctx context.Context) (led time.Duration, early bool, err err
 		led, early = time.Since(begun), ctx.Err() == nil
 	}
 	elector, err := le.NewLeaderElector(le.LeaderElectionConfig{
-		Lock: g, LeaseDuration: g.cfg.LeaseDuration, RenewDeadline: g.cfg.RenewDeadline, RetryPeriod: g.cfg.lookPeriod(),
+		Lock: g, LeaseDuration: g.cfg.LeaseDuration, RenewDeadline: g.cfg.deadline(), RetryPeriod: g.cfg.lookPeriod(),
 		Callbacks: le.LeaderCallbacks{OnStartedLeading: lead, OnStoppedLeading: func() {}},
 	})
 	if err != nil {

@@ -12,8 +12,8 @@ const (
 	// A candidate looks every half second and waits out a lease of three; calls take time.
 	takeover = 4200 * time.Millisecond
 	handed   = 700 * time.Millisecond
-	// The holder's: one look and the renew deadline, and calls.
-	givenUp = 2400 * time.Millisecond
+	// The holder's retry period and renew deadline, and calls.
+	givenUp = 2600 * time.Millisecond
 )
 
 func TestTakeoverAfterDeath(t *testing.T) {
@@ -131,10 +131,11 @@ func TestShortStallsChangeNothing(t *testing.T) {
 	inSim(t, nfssim.Config{Seed: 5}, func(w *world) {
 		ns := w.trio()
 		for range 10 {
-			w.sim.Hang(func(nfssim.Op) bool { return true })
-			w.pass(1500 * time.Millisecond)
+			// The others' calls keep the simulation's steps short.
+			w.sim.Hang(func(op nfssim.Op) bool { return op.Host == ns[0].host })
+			w.pass(1300 * time.Millisecond)
 			w.sim.Unhang()
-			w.pass(1500 * time.Millisecond)
+			w.pass(1700 * time.Millisecond)
 		}
 		if !ns[0].leading.Load() || ns[0].terms.Load() != 1 {
 			t.Errorf("leading %v after %d terms", ns[0].leading.Load(), ns[0].terms.Load())

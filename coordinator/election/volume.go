@@ -19,7 +19,6 @@ const (
 	keepFull   = 8  // while the volume has no room
 	mostPruned = 8  // at a time, so that a renewal stays short
 	hanging    = 4  // calls that may hang at once
-	below      = 4  // records looked at below one that cannot be read
 )
 
 // volumeLock is a lock of numbered records. Its methods are for one goroutine, as the
@@ -53,7 +52,7 @@ func (l *volumeLock) Get(ctx context.Context) (*rl.LeaderElectionRecord, []byte,
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: dir}, l.Describe())
 	}
 	r := f.record
-	return &r, f.raw, nil
+	return &r, f.mark(l.identity), nil
 }
 
 // Create implements resourcelock.Interface.
@@ -166,12 +165,13 @@ func (l *volumeLock) learn(f found) found {
 
 // readNewest reads the newest of the listed records. Where its bytes are not there, and
 // the newest of those that are is of this identity, this identity still holds the lock.
+// No more are looked at than stay on a full volume, where each try leaves a torn one.
 func (l *volumeLock) readNewest(ns []uint64) (found, error) {
 	f, err := l.read(newest(ns))
 	if err != nil || f.whole {
 		return f, err
 	}
-	for i := len(ns) - 2; i >= max(0, len(ns)-1-below); i-- {
+	for i := len(ns) - 2; i >= max(0, len(ns)-1-keepFull); i-- {
 		lower, err := l.read(ns[i])
 		if err != nil {
 			return found{}, err

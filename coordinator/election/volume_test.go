@@ -127,8 +127,19 @@ func TestRecordUnderWay(t *testing.T) {
 	_, err = f.WriteAt(data, 0)
 	ok(t, err)
 	ok(t, f.Close())
-	if whole := get(t, b, "3"); string(whole) == string(raw) {
-		t.Error("the record does not show as changed")
+	if whole := get(t, b, "3"); string(whole) != string(raw) {
+		t.Error("bytes that came late count as a renewal")
+	}
+	f, err = v.CreateExclusive(recordPath(3))
+	ok(t, err)
+	raw = get(t, b, unknown)
+	data, err = encodeRecord(record(""))
+	ok(t, err)
+	_, err = f.WriteAt(data, 0)
+	ok(t, err)
+	ok(t, f.Close())
+	if free := get(t, b, ""); string(free) == string(raw) {
+		t.Error("a release does not show")
 	}
 }
 
@@ -221,6 +232,7 @@ func TestEveryCallFails(t *testing.T) {
 				get(t, a, "1")
 				ok(t, a.Update(t.Context(), record("1")))
 			}
+			armed = false
 			get(t, NewVolumeLock(v, "2"), "1")
 			if calls < k {
 				break
