@@ -223,6 +223,25 @@ func TestFrozenHost(t *testing.T) {
 	})
 }
 
+// A holder that meets somebody else's record ends its term at once, not at its deadline.
+func TestDeposedAtOnce(t *testing.T) {
+	everywhere(t, func(w *world) {
+		n := w.start(w.node("h0", "0"))
+		w.within(time.Second, "it leads", n.leading.Load)
+		w.pass(2100 * time.Millisecond)
+		v := w.server()
+		es, err := v.List(dir)
+		ok(w.T, err)
+		data, err := encodeRecord(record("9"))
+		ok(w.T, err)
+		ok(w.T, v.WriteFile(recordPath(newest(numbers(es))+1), data))
+		w.within(handed, "Lead's context ends", func() bool { return !n.leading.Load() })
+		if took := w.within(takeover, "the record expires", n.leading.Load); took < 3*time.Second {
+			w.Errorf("leads again after %v", took)
+		}
+	})
+}
+
 // Lost replies, stale listings and failing calls do not depose a holder that is well.
 func TestSteadyThroughFaults(t *testing.T) {
 	deposed := 0

@@ -348,6 +348,9 @@ func TestCallsPerRenewal(t *testing.T) {
 				t.Errorf("%d calls in a minute, want at most %d", total, most)
 			}
 		}
+		if looks := calls[ns[1].host][nfssim.OpList]; looks < 119 {
+			t.Errorf("%d looks in a minute of a candidate, want one in each half second at least", looks)
+		}
 		if calls[ns[0].host][nfssim.OpDatasync]+calls[ns[0].host][nfssim.OpSyncDir] != 0 {
 			t.Error("a hint is synced")
 		}
