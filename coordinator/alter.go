@@ -93,7 +93,7 @@ func (b *Broker) alter(ctx context.Context, what string, validateOnly bool, deci
 		return projections.NewEvents(e)
 	}
 	return b.await(ctx, "alter "+what, func() error {
-		err := b.publish(b.run, "configuration of "+what+" altered", publish)
+		_, err := b.publish(b.run, "configuration of "+what+" altered", publish)
 		if err == nil {
 			b.log.Info("configuration altered", "of", what)
 		}

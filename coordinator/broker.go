@@ -30,6 +30,19 @@ type Broker struct {
 	slots atomic.Pointer[slotTable]
 	data  atomic.Pointer[tenure] // nil while one session replaces another
 
+	began      time.Time
+	ctl        atomic.Pointer[controller] // nil while this process is not the controller
+	peers      Peers
+	news       chan struct{}         // the cluster stream may have news
+	reports    chan struct{}         // there is something to tell the controller
+	agentPace  pace                  // the agent's
+	registered atomic.Int64          // epoch of this process's registration, 0 before it is seen
+	leaving    atomic.Bool           // Retire was called
+	freed      chan struct{}         // closed when the controller has let this broker stop
+	stalled    atomic.Bool           // a probe write has not come back in time
+	probing    atomic.Int64          // when the probe under way began, in ns of Unix time
+	unstarted  atomic.Pointer[error] // why Start cannot succeed
+
 	cleaner  *partition.Cleaner // nil where nothing is cleaned
 	space    *space
 	recovery *partition.RecoveryBudget
@@ -45,9 +58,10 @@ type Broker struct {
 		stopping bool
 		lead     *lead
 		shown    substrate.Position
-		tenured  chan struct{} // closed when data is set again
+		moved    chan struct{}   // closed when the view has changed
+		leaving  map[place]*slot // whose keepers are to let go
+		tenured  chan struct{}   // closed when data is set again
 		creating map[string]*creation
-		removing map[projections.TopicID]bool
 		sessions []*substrate.Session // every one this process opened
 	}
 	wg sync.WaitGroup
@@ -58,6 +72,8 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
 		done: make(chan struct{}), stopped: make(chan struct{}), space: newSpace(), recovery: partition.NewRecoveryBudget(opt.RecoveryBytes),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
+	b.began, b.peers = time.Now(), opt.Peers
+	b.news, b.reports, b.freed = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	b.cleaner = b.newCleaner()
 	b.run, b.leave = context.WithCancel(context.Background())
 	b.hard, b.giveUp = context.WithCancel(context.Background())
@@ -65,7 +81,8 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b.slots.Store(&slotTable{})
 	b.mu.tenured = make(chan struct{})
 	b.mu.creating = map[string]*creation{}
-	b.mu.removing = map[projections.TopicID]bool{}
+	b.mu.moved = make(chan struct{})
+	b.mu.leaving = map[place]*slot{}
 	return b
 }
 
@@ -130,10 +147,10 @@ func (b *Broker) whyEnded() error {
 	return errStopped
 }
 
-// place takes a place of a bounded pool and returns what gives it back, once. What takes
+// takePlace takes a place of a bounded pool and returns what gives it back, once. What takes
 // longer than settle hangs, most likely, and goes on without the place: it is not to keep
 // others waiting.
-func place(ctx context.Context, pool chan struct{}) (back func(), ok bool) {
+func takePlace(ctx context.Context, pool chan struct{}) (back func(), ok bool) {
 	if !enter(ctx, pool) {
 		return nil, false
 	}

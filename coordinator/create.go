@@ -58,7 +58,7 @@ func (b *Broker) CreateTopic(ctx context.Context, spec TopicSpec, validateOnly b
 			}
 			continue // it failed for another; for us it may not
 		}
-		if err := b.awaitOpen(ctx, c.topic.ID, 0); err != nil {
+		if err := b.awaitServed(ctx, c.topic.ID, 0); err != nil {
 			return nil, clientError(fmt.Errorf("topic %s is made, but not open: %w", spec.Name, err))
 		}
 		if now := b.View().TopicByID(c.topic.ID); mine && now != nil {
@@ -124,9 +124,13 @@ func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic
 		return nil, err // what is left is for what frees some
 	}
 	defer made()
+	session, err := b.leadingSession()
+	if err != nil {
+		return nil, err
+	}
 	id, now := b.opt.NewTopicID(), b.opt.Now()
 	err = attempts(ctx, func() error {
-		return partition.BuildTopic(b.v, b.leading().s.ID(), id, spec.Name, int(spec.Partitions), now)
+		return partition.BuildTopic(b.v, session, id, spec.Name, int(spec.Partitions), now)
 	})
 	if err != nil {
 		b.discard(id, spec.Name)
@@ -140,9 +144,9 @@ func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic
 		if err := spec.validate(c); err != nil {
 			return nil, err
 		}
-		return spec.events(id, now.UnixMilli(), b.opt.NodeID)
+		return spec.events(id, now.UnixMilli(), spread(c, id, spec.Partitions, b.mayLead(c)))
 	}
-	if err := b.publish(ctx, "topic "+spec.Name+" created", decide); err != nil {
+	if _, err := b.publish(ctx, "topic "+spec.Name+" created", decide); err != nil {
 		if refused(err) {
 			b.discard(id, spec.Name)
 		}
@@ -155,11 +159,37 @@ func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic
 	return topic, nil
 }
 
-func (s TopicSpec) events(id projections.TopicID, now int64, leader int32) ([]metalog.Event, error) {
+func (s TopicSpec) events(id projections.TopicID, now int64, leaders []int32) ([]metalog.Event, error) {
 	fs := make([]projections.Fact, 0, 1+s.Partitions)
 	fs = append(fs, &projections.TopicCreated{ID: id, Name: s.Name, Partitions: s.Partitions, Configs: s.Configs, CreatedAt: now})
-	for i := range s.Partitions {
-		fs = append(fs, &projections.PartitionLeaderChanged{TopicID: id, Partition: i, Leader: leader, Epoch: 1})
+	for i, leader := range leaders {
+		fs = append(fs, &projections.PartitionLeaderChanged{TopicID: id, Partition: int32(i), Leader: leader, Epoch: 1})
 	}
 	return projections.NewEvents(fs...)
+}
+
+// mayLead are the brokers that new partitions are given to.
+func (b *Broker) mayLead(v *projections.Cluster) []int32 {
+	if c := b.ctl.Load(); c != nil {
+		return c.eligible(v)
+	}
+	return living(v)
+}
+
+// leadingSession is under what the controller builds; its leftovers go when it is sealed.
+func (b *Broker) leadingSession() (string, error) {
+	if l := b.leading(); l != nil {
+		return l.s.ID(), nil
+	}
+	return "", errNotController
+}
+
+// awaitServed waits until the leaders of a topic's partitions, from an index on, serve
+// what the view has now.
+func (b *Broker) awaitServed(ctx context.Context, id projections.TopicID, from int32) error {
+	c := b.ctl.Load()
+	if c == nil {
+		return errNotController
+	}
+	return c.awaitServed(ctx, id, from, b.Shown())
 }

@@ -23,26 +23,25 @@ import (
 // The error wraps kerr.UnknownTopicID if there is no such topic, and
 // kerr.RequestTimedOut with ctx, when the topic may be gone nevertheless.
 func (b *Broker) DeleteTopic(ctx context.Context, id projections.TopicID) error {
-	slots := (*b.slots.Load())[id]
-	done := make(chan error, 1)
-	if !b.spawn(func() { done <- b.publishDeletion(b.run, id) }) {
-		return clientError(b.whyEnded())
+	var pos substrate.Position
+	err := b.await(ctx, "delete topic "+id.String(), func() (err error) {
+		pos, err = b.publishDeletion(b.run, id)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	select {
-	case err := <-done:
-		if err != nil {
-			return clientError(fmt.Errorf("delete topic %s: %w", id, err))
-		}
-	case <-ctx.Done():
-		return clientError(fmt.Errorf("delete topic %s: %w", id, ctx.Err()))
+	c := b.ctl.Load()
+	if c == nil {
+		return nil // deleted; the next controller sees to the rest
 	}
-	if err := awaitEnded(ctx, slots); err != nil {
+	if err := c.awaitClosed(ctx, id, pos); err != nil {
 		return clientError(fmt.Errorf("topic %s is deleted, but not closed: %w", id, err))
 	}
 	return nil
 }
 
-func (b *Broker) publishDeletion(ctx context.Context, id projections.TopicID) error {
+func (b *Broker) publishDeletion(ctx context.Context, id projections.TopicID) (substrate.Position, error) {
 	mine := false
 	return b.publish(ctx, "topic "+b.nameOf(id)+" deleted", func(c *projections.Cluster) ([]metalog.Event, error) {
 		t := c.TopicByID(id)
@@ -57,50 +56,56 @@ func (b *Broker) publishDeletion(ctx context.Context, id projections.TopicID) er
 	})
 }
 
-// removeLocked starts the removal of a deleted topic's files, once.
-func (b *Broker) removeLocked(id projections.TopicID, name string, slots []*slot) {
-	if b.mu.removing[id] {
-		return
+// removeDeleted starts the removal of deleted topics' files, once each.
+func (c *controller) removeDeleted(view *projections.Cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, name := range view.Removing() {
+		if !c.mu.removing[id] {
+			c.mu.removing[id] = true
+			c.wg.Go(func() { c.remove(id, name) })
+		}
 	}
-	b.mu.removing[id] = b.spawnLocked(func() { b.remove(id, name, slots) })
 }
 
-// remove drives a deleted topic to being gone (rule 2): files, then the note of
-// it in the view. What it does not finish, the next process does.
-func (b *Broker) remove(id projections.TopicID, name string, slots []*slot) {
-	if awaitEnded(b.run, slots) != nil || !b.removeDir(id, name) {
+// remove drives a deleted topic to being gone (rule 2): every broker has closed it, its
+// files are removed, and then the note of it in the view. What it does not finish, the
+// next controller does.
+func (c *controller) remove(id projections.TopicID, name string) {
+	b := c.b
+	if c.awaitClosed(c.ctx, id, b.Shown()) != nil || !b.removeDir(c.ctx, id, name) {
 		return
 	}
 	var p pace
 	for {
-		err := b.publish(b.run, "files of topic "+name+" removed", func(c *projections.Cluster) ([]metalog.Event, error) {
+		_, err := b.publish(c.ctx, "files of topic "+name+" removed", func(c *projections.Cluster) ([]metalog.Event, error) {
 			if _, there := c.Removing()[id]; !there {
 				return nil, nil
 			}
 			return projections.NewEvents(&projections.TopicRemoved{ID: id, Name: name})
 		})
-		if err == nil || !p.wait(b.run) {
+		if err == nil || !p.wait(c.ctx) {
 			break
 		}
 	}
-	b.mu.Lock()
-	delete(b.mu.removing, id)
-	b.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.removing, id)
 }
 
 // removeDir removes a topic's directory under either of its names. It reports
 // false if the broker leaves first.
-func (b *Broker) removeDir(id projections.TopicID, name string) bool {
+func (b *Broker) removeDir(ctx context.Context, id projections.TopicID, name string) bool {
 	var p pace
 	for {
 		err := b.tryRemoveDir(id)
 		if err == nil {
 			return true
 		}
-		if b.run.Err() == nil {
+		if ctx.Err() == nil {
 			b.log.Warn("files of a deleted topic cannot be removed yet", "topic", name, "id", id, "err", err)
 		}
-		if !p.wait(b.run) {
+		if !p.wait(ctx) {
 			return false
 		}
 	}
@@ -108,7 +113,7 @@ func (b *Broker) removeDir(id projections.TopicID, name string) bool {
 
 // tryRemoveDir tries for a while, then makes room for the removal of others.
 func (b *Broker) tryRemoveDir(id projections.TopicID) error {
-	back, ok := place(b.run, b.removals)
+	back, ok := takePlace(b.run, b.removals)
 	if !ok {
 		return b.run.Err()
 	}
@@ -120,10 +125,10 @@ func (b *Broker) tryRemoveDir(id projections.TopicID) error {
 
 // discard removes a directory that this process has built and that was refused.
 func (b *Broker) discard(id projections.TopicID, name string) {
-	b.spawn(func() { b.removeDir(id, name) })
+	b.spawn(func() { b.removeDir(b.run, id, name) })
 }
 
-// sweepLeftovers finishes, at the start, what earlier processes left in topics/:
+// sweepLeftovers finishes, at the begin of a term, what earlier processes left in topics/:
 // trees on their way out, and what a sealed session had begun to build. A name
 // that it does not know is left alone, and so is a topic that no metadata names.
 func (b *Broker) sweepLeftovers() {
@@ -138,7 +143,7 @@ func (b *Broker) sweepLeftovers() {
 		}
 		if strings.HasPrefix(e.Name, substrate.DeletedPrefix) || b.orphaned(e.Name) {
 			if err := b.removeLeftover(topicsDir, e); err != nil {
-				b.log.Warn("leftover cannot be removed; the next start tries again", "name", e.Name, "err", err)
+				b.log.Warn("leftover cannot be removed; the next controller tries again", "name", e.Name, "err", err)
 			}
 		}
 	}
@@ -146,8 +151,11 @@ func (b *Broker) sweepLeftovers() {
 
 func (b *Broker) removeLeftover(dir string, e substrate.DirEntry) error {
 	name := path.Join(dir, e.Name)
-	if e.Dir {
+	switch {
+	case e.Dir && strings.HasPrefix(e.Name, substrate.DeletedPrefix):
 		return b.v.RemoveTree(name)
+	case e.Dir: // whoever built it may be about to rename it into place
+		return b.v.Discard(name)
 	}
 	if err := b.v.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

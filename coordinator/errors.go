@@ -10,24 +10,6 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// ErrOtherNode means that the volume serves another node ID. The error is an
-// *OtherNodeError.
-var ErrOtherNode = errors.New("the directory belongs to another broker")
-
-// OtherNodeError tells whose directory it is.
-type OtherNodeError struct {
-	Dir        string
-	NodeID     int32 // of this process
-	Registered int32 // on the volume
-}
-
-func (e *OtherNodeError) Error() string {
-	return fmt.Sprintf("%s: %v: it serves node.id %d and this is node.id %d", e.Dir, ErrOtherNode, e.Registered, e.NodeID)
-}
-
-// Is makes the error an ErrOtherNode.
-func (e *OtherNodeError) Is(target error) bool { return target == ErrOtherNode }
-
 // errStopped is why nothing is begun any more.
 var errStopped = errors.New("the broker has stopped")
 
@@ -36,7 +18,7 @@ func clientError(err error) error {
 	switch {
 	case err == nil || isClient(err):
 		return err
-	case errors.Is(err, substrate.ErrFenced), errors.Is(err, errStopped):
+	case errors.Is(err, substrate.ErrFenced), errors.Is(err, errStopped), errors.Is(err, errDeposed), errors.Is(err, errReplaced):
 		return fmt.Errorf("%w: %w", kerr.NotController, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", kerr.RequestTimedOut, err)
@@ -47,6 +29,9 @@ func clientError(err error) error {
 // refused reports that a publish of this error has not happened and never will:
 // the deciding function said no, or nothing reached the volume.
 func refused(err error) bool {
+	if errors.Is(err, errUndecided) {
+		return false
+	}
 	if isClient(err) {
 		return true
 	}

@@ -168,40 +168,6 @@ func TestClusterStreamIsClaimedAnew(t *testing.T) {
 	}
 }
 
-// A newcomer wins also against a process that is just about to claim anew.
-func TestClaimingAnewYieldsToANewcomer(t *testing.T) {
-	dir := t.TempDir()
-	v, f := mount(t, dir)
-	a := start(t, v, options(t))
-	l := a.leading()
-	v2, _ := mount(t, dir)
-	// The newcomer has only its claim's directory so far: nobody is sealed yet.
-	s, err := v2.OpenSession(substrate.Identity{Role: substrate.RoleController})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Claim(ctx(t, time.Second), a.stream, l.w.Epoch()+1); err != nil {
-		t.Fatal(err)
-	}
-	f.set(once(syscall.EIO, func(op, name string) bool { return op == "syncdir" && strings.HasPrefix(name, a.stream) }))
-	_, _, err = a.AllocateProducerIDs(ctx(t, 5*time.Second))
-	if err == nil {
-		t.Fatal("a fenced process allocated producer IDs")
-	}
-	select {
-	case <-a.Done():
-	case <-time.After(5 * time.Second):
-		t.Fatal("it goes on")
-	}
-	if !errors.Is(a.Err(), substrate.ErrFenced) {
-		t.Errorf("ended with %v", a.Err())
-	}
-	if err := s.Check(ctx(t, time.Second)); err != nil {
-		t.Errorf("the newcomer was sealed: %v", err)
-	}
-	_ = s.Close(ctx(t, time.Second))
-}
-
 // A client that goes away leaves the work to the broker.
 func TestWorkGoesOnWithoutItsClient(t *testing.T) {
 	v, f := mount(t, t.TempDir())

@@ -27,7 +27,7 @@ func (b *Broker) CreatePartitions(ctx context.Context, id projections.TopicID, c
 	if err := b.await(ctx, "create partitions of "+name, func() error { return b.grow(b.run, id, count) }); err != nil {
 		return err
 	}
-	if err := b.awaitOpen(ctx, id, from); err != nil {
+	if err := b.awaitServed(ctx, id, from); err != nil {
 		return clientError(fmt.Errorf("partitions of %s are made, but not open: %w", name, err))
 	}
 	return nil
@@ -82,26 +82,30 @@ func (b *Broker) grow(ctx context.Context, id projections.TopicID, count int32) 
 			return nil, err
 		}
 		mine = true
-		return added(id, name, from, count, b.opt.NodeID)
+		return added(id, name, from, count, spread(c, id, count-from, b.mayLead(c)))
 	}
-	if err := b.publish(ctx, fmt.Sprintf("topic %s grown to %d partitions", name, count), decide); err != nil {
+	if _, err := b.publish(ctx, fmt.Sprintf("topic %s grown to %d partitions", name, count), decide); err != nil {
 		return err
 	}
 	b.log.Info("partitions created", "topic", name, "id", id, "from", from, "to", count)
 	return nil
 }
 
-func added(id projections.TopicID, name string, from, count, leader int32) ([]metalog.Event, error) {
+func added(id projections.TopicID, name string, from, count int32, leaders []int32) ([]metalog.Event, error) {
 	fs := []projections.Fact{&projections.PartitionsAdded{TopicID: id, Topic: name, Partitions: count}}
 	for i := from; i < count; i++ {
-		fs = append(fs, &projections.PartitionLeaderChanged{TopicID: id, Partition: i, Leader: leader, Epoch: 1})
+		fs = append(fs, &projections.PartitionLeaderChanged{TopicID: id, Partition: i, Leader: leaders[i-from], Epoch: 1})
 	}
 	return projections.NewEvents(fs...)
 }
 
 // buildPartitions builds several at a time: each is a handful of fsyncs.
 func (b *Broker) buildPartitions(ctx context.Context, id projections.TopicID, name string, from, to int32) error {
-	session, now := b.leading().s.ID(), b.opt.Now()
+	session, err := b.leadingSession()
+	if err != nil {
+		return err
+	}
+	now := b.opt.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
 	for i := from; i < to; i++ {

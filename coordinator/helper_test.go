@@ -148,7 +148,7 @@ func mount(t *testing.T, dir string) (*substrate.Volume, *faulty) {
 }
 
 func options(t *testing.T) Options {
-	return Options{NodeID: 1, Host: "h", CheckInterval: 50 * time.Millisecond,
+	return Options{NodeID: 1, Peers: &network{}, LeaseRetry: 100 * time.Millisecond, Host: "h", CheckInterval: 50 * time.Millisecond,
 		Listeners: []projections.Listener{{Name: "PLAINTEXT", Host: "h", Port: 9092}},
 		Log:       slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 }

@@ -17,26 +17,67 @@ import (
 // errGone means that the topic is not in the view any more.
 var errGone = fmt.Errorf("%w: the topic is gone", kerr.UnknownTopicOrPartition)
 
+// errRetargeted ends a leadership that the view has given a higher epoch.
+var errRetargeted = errors.New("the view has another epoch for it")
+
 // keep drives one partition to being served until ctx ends (rule 2): whatever
-// cannot be opened, or fails, is given a higher epoch and opened again.
+// cannot be opened, or fails, is reported, given a higher epoch and opened again.
 func (b *Broker) keep(ctx context.Context, s *slot) {
+	defer b.leftBehind(s)
 	defer close(s.ended)
+	if s.before != nil {
+		// The session can lead the partition again only when its earlier time has ended.
+		<-s.before.ended
+		s.before = nil
+	}
 	var p pace
 	for ctx.Err() == nil {
-		served, err := b.term(ctx, s)
+		want := *s.want.Load()
+		served, err := b.term(ctx, s, want)
 		if ctx.Err() != nil || errors.Is(err, errGone) {
 			return
 		}
 		if served >= sound {
 			p.reset()
 		}
-		b.log.Warn("partition is not served", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
-		for p.waitAfter(ctx, err) {
-			if err = b.raise(ctx, s); err == nil || errors.Is(err, errGone) {
-				break
+		if s.want.Load().Epoch != want.Epoch {
+			continue // there is a newer one to try
+		}
+		b.log.Warn("partition is not served", "topic", b.nameOf(s.topic), "partition", s.index, "epoch", want.Epoch, "err", err)
+		b.awaitRetarget(ctx, s, want, err, &p)
+	}
+}
+
+// awaitRetarget tells the controller of what has failed under want, when it is time for
+// another try, and waits for the epoch of that try.
+func (b *Broker) awaitRetarget(ctx context.Context, s *slot, want projections.Partition, cause error, p *pace) {
+	for s.want.Load().Epoch == want.Epoch {
+		if !p.waitAfter(ctx, cause) {
+			return
+		}
+		next, err := b.nextEpoch(ctx, s)
+		if err != nil {
+			b.log.Warn("epochs of a partition cannot be listed", "topic", b.nameOf(s.topic), "partition", s.index, "err", err)
+			continue
+		}
+		s.failed.Store(&unserved{place: s.place, epoch: want.Epoch, next: max(int32(next), want.Epoch+1)})
+		b.report()
+		for s.want.Load().Epoch == want.Epoch {
+			select {
+			case <-s.retarget:
+			case <-ctx.Done():
+				return
 			}
 		}
 	}
+}
+
+// nextEpoch is above all epochs that the partition's stream shows. Whether it is free,
+// the next claim decides.
+func (b *Broker) nextEpoch(ctx context.Context, s *slot) (substrate.Epoch, error) {
+	return substrate.Beside(ctx, func(look func()) { go look() }, func() (substrate.Epoch, error) {
+		return metalog.NextEpoch(b.v, partition.ManifestStream(s.topic, s.index))
+	}, nil)
 }
 
 func (b *Broker) nameOf(id projections.TopicID) string {
@@ -52,12 +93,12 @@ const sound = 10 * time.Second
 
 // term is one leadership: open, serve, let go. It returns how long it served and why it
 // ended.
-func (b *Broker) term(ctx context.Context, s *slot) (served time.Duration, err error) {
+func (b *Broker) term(ctx context.Context, s *slot, want projections.Partition) (served time.Duration, err error) {
 	t, err := b.awaitTenure(ctx)
 	if err != nil {
 		return 0, err
 	}
-	p, err := b.open(ctx, s, t)
+	p, err := b.open(ctx, s, t, want)
 	if err != nil {
 		// A session that is sealed, or still bound to an earlier leadership, opens
 		// nothing; another has to.
@@ -69,36 +110,47 @@ func (b *Broker) term(ctx context.Context, s *slot) (served time.Duration, err e
 		}
 		return 0, err
 	}
-	if !b.admit(t, func() { b.serveLocked(s, p); s.trouble.Store(nil) }) {
+	if !b.admit(t, func() { b.serveLocked(s, p); s.trouble.Store(nil); s.failed.Store(nil) }) {
 		return 0, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(ctx, p))
 	}
 	began := time.Now()
-	s.markOpened()
-	select {
-	case <-p.Done():
-		err = fmt.Errorf("ended: %w", orUnsaid(p.Err()))
-	case <-t.s.Fenced():
-		err = substrate.ErrFenced
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	b.report()
+	err = b.serve(ctx, s, t, p, want)
 	if errors.Is(err, kerr.KafkaStorageError) {
 		s.fail(err)
 		s.last = p
 	}
 	s.p.Store(nil)
 	t.served.Done()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, errRetargeted) {
 		b.relinquish(p, s)
-		return 0, err
+		return time.Since(began), err
 	}
 	return time.Since(began), errors.Join(err, b.abandon(ctx, p))
+}
+
+// serve returns why a partition that is served is so no more.
+func (b *Broker) serve(ctx context.Context, s *slot, t *tenure, p *partition.Partition, want projections.Partition) error {
+	for {
+		select {
+		case <-p.Done():
+			return fmt.Errorf("ended: %w", orUnsaid(p.Err()))
+		case <-t.s.Fenced():
+			return substrate.ErrFenced
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.retarget:
+			if s.want.Load().Epoch != want.Epoch {
+				return errRetargeted
+			}
+		}
+	}
 }
 
 // isVolumes reports an error of opening that is the volume's: not that of a leadership
 // which another epoch, session or process has ended, nor of who waited for it.
 func isVolumes(err error) bool {
-	for _, e := range []error{substrate.ErrFenced, substrate.ErrStillLeading, substrate.ErrEpochTaken, errGone, context.Canceled} {
+	for _, e := range []error{substrate.ErrFenced, substrate.ErrStillLeading, substrate.ErrEpochTaken, errGone, errRetargeted, errNotClosed, context.Canceled} {
 		if errors.Is(err, e) {
 			return false
 		}
@@ -110,7 +162,7 @@ func isVolumes(err error) bool {
 // was opened under an earlier one, perhaps, and changes reach only what is shown.
 func (b *Broker) serveLocked(s *slot, p *partition.Partition) {
 	view := b.View()
-	if t := view.TopicByID(s.id); t != nil {
+	if t := view.TopicByID(s.topic); t != nil {
 		p.Reconfigure(b.partitionConfig(view, t))
 	}
 	s.p.Store(p)
@@ -123,32 +175,29 @@ func orUnsaid(err error) error {
 	return err
 }
 
-func (s *slot) markOpened() {
-	select {
-	case <-s.opened:
-	default:
-		close(s.opened) // only the keeper does
+// open opens the partition under the epoch that the view gives it, after its leader has
+// closed it, where that was asked to.
+func (b *Broker) open(ctx context.Context, s *slot, t *tenure, want projections.Partition) (*partition.Partition, error) {
+	if want.Handover {
+		if err := b.awaitClosing(ctx, s, t, want); err != nil {
+			return nil, err
+		}
 	}
-}
-
-// open opens the partition under the epoch that the view gives it.
-func (b *Broker) open(ctx context.Context, s *slot, t *tenure) (*partition.Partition, error) {
-	back, ok := place(ctx, b.transit)
+	back, ok := takePlace(ctx, b.transit)
 	if !ok {
 		return nil, ctx.Err()
 	}
 	defer back()
 	view := b.View()
-	topic := view.TopicByID(s.id)
-	if topic == nil || int(s.index) >= len(topic.Partitions) {
+	topic := view.TopicByID(s.topic)
+	if topic == nil {
 		return nil, errGone
 	}
-	epoch := topic.Partitions[s.index].Epoch
 	cfg := b.partitionConfig(view, topic)
 	cfg.After = s.last
-	p, err := b.opt.open(ctx, t.s, s.id, topic.Name, s.index, epoch, cfg)
+	p, err := b.opt.open(ctx, t.s, s.topic, topic.Name, s.index, want.Epoch, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open in epoch %d: %w", epoch, err)
+		return nil, fmt.Errorf("open in epoch %d: %w", want.Epoch, err)
 	}
 	s.last = nil
 	return p, nil
@@ -167,41 +216,13 @@ func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic
 	return cfg
 }
 
-// raise gives the partition an epoch above all that its stream shows. One that no
-// claim has reached yet is kept: whether it is free, the next claim decides.
-func (b *Broker) raise(ctx context.Context, s *slot) error {
-	next, err := substrate.Beside(ctx, func(look func()) { go look() }, func() (substrate.Epoch, error) {
-		return metalog.NextEpoch(b.v, partition.ManifestStream(s.id, s.index))
-	}, nil)
-	if err != nil {
-		return err
-	}
-	gone := false
-	decide := func(c *projections.Cluster) ([]metalog.Event, error) {
-		t := c.TopicByID(s.id)
-		if gone = t == nil; gone || t.Partitions[s.index].Epoch >= int32(next) {
-			return nil, nil
-		}
-		return projections.NewEvents(&projections.PartitionLeaderChanged{TopicID: s.id, Partition: s.index,
-			Leader: b.opt.NodeID, Epoch: int32(next)})
-	}
-	reason := fmt.Sprintf("partition %s-%d is opened anew", b.nameOf(s.id), s.index)
-	if err := b.publish(ctx, reason, decide); err != nil {
-		return err
-	}
-	if gone {
-		return errGone
-	}
-	return nil
-}
-
 // relinquish hands a partition over cleanly, or at least lets go of its files.
 func (b *Broker) relinquish(p *partition.Partition, s *slot) {
-	if back, ok := place(b.hard, b.transit); ok {
+	if back, ok := takePlace(b.hard, b.transit); ok {
 		defer back()
 	}
 	if err := p.Relinquish(b.hard); err != nil {
-		b.log.Info("partition was left without a closed manifest", "topic", b.nameOf(s.id), "partition", s.index, "err", err)
+		b.log.Info("partition was left without a closed manifest", "topic", b.nameOf(s.topic), "partition", s.index, "err", err)
 		_ = p.Abandon(b.hard)
 	}
 }
@@ -223,40 +244,4 @@ func (b *Broker) abandon(ctx context.Context, p *partition.Partition) error {
 	end, cancel := context.WithTimeout(b.hard, settle)
 	defer cancel()
 	return p.Abandon(end)
-}
-
-// awaitOpen waits until each partition of a topic from an index on was served once.
-func (b *Broker) awaitOpen(ctx context.Context, id projections.TopicID, from int32) error {
-	for _, s := range (*b.slots.Load())[id] {
-		if s == nil || s.index < from {
-			continue
-		}
-		select {
-		case <-s.opened:
-		case <-s.ended:
-			select {
-			case <-s.opened:
-			default:
-				return fmt.Errorf("%w: partition %d of %s", errGone, s.index, b.nameOf(id))
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// awaitEnded waits until the keepers of these slots have let go.
-func awaitEnded(ctx context.Context, ss []*slot) error {
-	for _, s := range ss {
-		if s == nil {
-			continue
-		}
-		select {
-		case <-s.ended:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
@@ -15,20 +17,36 @@ type clusterWriter = metalog.Writer[*projections.Cluster]
 
 // lead is the ownership of one epoch of the cluster stream.
 type lead struct {
-	s         *substrate.Session
-	w         *clusterWriter
-	succeeded chan struct{} // closed when this process owns a later epoch
+	s    *substrate.Session
+	w    *clusterWriter
+	over chan struct{} // closed when this process owns a later epoch, or none
 }
 
 func newLead(s *substrate.Session, w *clusterWriter) *lead {
-	return &lead{s: s, w: w, succeeded: make(chan struct{})}
+	return &lead{s: s, w: w, over: make(chan struct{})}
 }
 
+// leading is nil while another broker, or nobody, is controller.
 func (b *Broker) leading() *lead {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.lead
 }
+
+// setLead replaces what this process owns, nil for nothing, and wakes who waits.
+func (b *Broker) setLead(l *lead) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.mu.lead
+	b.mu.lead = l
+	b.movedLocked()
+	if old != nil {
+		close(old.over)
+	}
+}
+
+// IsController reports whether this process owns the cluster stream, as far as it knows.
+func (b *Broker) IsController() bool { return b.leading() != nil }
 
 func (b *Broker) claim(ctx context.Context, s *substrate.Session, e substrate.Epoch) (*clusterWriter, error) {
 	return metalog.Claim(ctx, s, b.stream, e, projections.ClusterSchema(), metalog.Options{
@@ -36,87 +54,71 @@ func (b *Broker) claim(ctx context.Context, s *substrate.Session, e substrate.Ep
 		RetentionAge: b.opt.HistoryAge, RetentionEntries: b.opt.HistoryEntries})
 }
 
-// publish has decide's events committed and shown. Where an epoch of the stream
-// ends under it, it is driven on in the next (rule 2): decide runs again, on a
-// state that may hold its events already, and must say nothing then.
+// claimNext claims the stream above whatever is there, until it has it.
+func (b *Broker) claimNext(ctx context.Context, s *substrate.Session) (*clusterWriter, error) {
+	for e := substrate.Epoch(0); ; {
+		next, err := metalog.NextEpoch(b.v, b.stream)
+		if err != nil {
+			return nil, err
+		}
+		e = max(e+1, next)
+		w, err := b.claim(ctx, s, e)
+		if err == nil || !errors.Is(err, substrate.ErrEpochTaken) || ctx.Err() != nil {
+			return w, err
+		}
+	}
+}
+
+// errNotController is what is told while another broker is controller.
+var errNotController = fmt.Errorf("%w: another broker is controller, or none", kerr.NotController)
+
+// errUndecided means that an entry may be in place, or come to be, that a term which has
+// ended left behind.
+var errUndecided = errors.New("it may have been published")
+
+// publish has decide's events committed and shown, and returns the position after them.
+// Where an epoch of the stream ends under it, it is driven on in the next while this
+// process stays controller (rule 2): decide runs again, on a state that may hold its
+// events already, and must say nothing then.
 //
 // An error of a later epoch, unless it is decide's, tells nothing of what an earlier
 // one has left in place, and so comes with that one's.
-func (b *Broker) publish(ctx context.Context, reason string, decide metalog.Decide[*projections.Cluster]) error {
+func (b *Broker) publish(ctx context.Context, reason string, decide metalog.Decide[*projections.Cluster]) (substrate.Position, error) {
 	var earlier error
 	for {
 		l := b.leading()
-		err := attempts(ctx, func() error {
-			_, err := l.w.Publish(ctx, reason, decide)
+		if l == nil && earlier != nil {
+			return substrate.Position{}, errors.Join(errNotController, errUndecided, earlier)
+		}
+		if l == nil {
+			return substrate.Position{}, errNotController
+		}
+		var pos substrate.Position
+		err := attempts(ctx, func() (err error) {
+			pos, err = l.w.Publish(ctx, reason, decide)
 			return err
 		})
 		if err == nil {
-			b.show(l.w)
-			return nil
+			b.show(l.w.Committed())
+			return pos, nil
 		}
 		if isClient(err) {
-			return err
+			return substrate.Position{}, err
 		}
 		err = errors.Join(err, earlier)
 		switch {
-		case errors.Is(err, substrate.ErrFenced):
-			return err
 		case b.run.Err() != nil:
-			return fmt.Errorf("%w: %w", b.whyEnded(), err)
+			return substrate.Position{}, fmt.Errorf("%w: %w", b.whyEnded(), err)
 		case l.w.Err() == nil:
-			return err
+			return substrate.Position{}, err
 		}
 		earlier = err
 		select {
-		case <-l.succeeded:
+		case <-l.over:
 		case <-b.run.Done():
-			return fmt.Errorf("%w: %w", b.whyEnded(), err)
+			return substrate.Position{}, fmt.Errorf("%w: %w", b.whyEnded(), err)
 		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		}
-	}
-}
-
-// show makes a writer's committed state the view, unless a newer one is, and
-// starts and ends what follows from it.
-func (b *Broker) show(w *clusterWriter) {
-	snap := w.Committed()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.mu.shown.Less(snap.Pos) {
-		return
-	}
-	old := b.view.Load()
-	b.mu.shown = snap.Pos
-	b.view.Store(snap.State)
-	b.followLocked(old, snap.State)
-}
-
-// control keeps the cluster stream ours: it notices a fence when nothing else
-// goes on, and claims the stream anew where an epoch ended without one.
-func (b *Broker) control() {
-	t := time.NewTicker(b.opt.CheckInterval)
-	defer t.Stop()
-	for {
-		l := b.leading()
-		var err error
-		select {
-		case <-b.run.Done():
-			return
-		case <-l.s.Fenced():
-			err = substrate.ErrFenced
-		case <-l.w.Done():
-			err = b.leadAgain(l)
-		case <-t.C:
-			if err = l.s.Check(b.run); !errors.Is(err, substrate.ErrFenced) {
-				err = nil // unknown: the next tick asks again
-			}
-		}
-		if err != nil {
-			if b.run.Err() == nil {
-				b.end(fmt.Errorf("broker %d on %s: %w", b.opt.NodeID, dirOf(b.v), err))
-			}
-			return
+			return substrate.Position{}, errors.Join(err, ctx.Err())
 		}
 	}
 }
@@ -124,69 +126,49 @@ func (b *Broker) control() {
 // settle is how long an ownership that has ended may take to get its calls back.
 const settle = 5 * time.Second
 
-// leadAgain claims the stream anew after an epoch that ended without a fence. It
-// returns an error only when this process is to end.
-//
-// A newcomer must win at once, so this never goes above an epoch that somebody
-// else took: its own session is asked first, then exactly the next number is
-// claimed, and finding that taken counts as being fenced.
-func (b *Broker) leadAgain(l *lead) error {
-	cause := l.w.Err()
-	if errors.Is(cause, substrate.ErrFenced) || errors.Is(cause, metalog.ErrClosed) {
-		return cause
-	}
-	b.log.Warn("cluster stream is claimed anew", "epoch", l.w.Epoch(), "err", cause)
-	ctx, cancel := context.WithTimeout(b.run, settle)
+// errDeposed ends a term whose successor has written.
+var errDeposed = errors.New("another controller has taken over")
+
+// reclaim claims the stream anew within a term, after an epoch that ended without a
+// fence, and commits a first entry, so that what it continues from may be shown.
+func (c *controller) reclaim(l *lead) (*lead, error) {
+	b := c.b
+	b.log.Warn("cluster stream is claimed anew", "epoch", l.w.Epoch(), "err", l.w.Err())
+	ctx, cancel := context.WithTimeout(c.ctx, settle)
 	_ = l.w.Abandon(ctx) // without an answer the session may not lead again, and a new one is opened
 	cancel()
-	s, e := l.s, l.w.Epoch()
+	s := l.s
 	var p pace
-	for p.wait(b.run) {
-		err := l.s.Check(b.run) // the one that a newcomer seals
+	for p.wait(c.ctx) {
+		w, err := b.claimNext(c.ctx, s)
 		if err == nil {
-			e++
-			var w *clusterWriter
-			if w, err = b.claimAgain(s, e); err == nil {
-				b.succeed(l, newLead(s, w))
-				return nil
+			if err = c.begin(w, fmt.Sprintf("broker %d claimed the stream anew", b.opt.NodeID)); err == nil {
+				return newLead(s, w), nil
 			}
+			ctx, cancel := context.WithTimeout(b.hard, settle)
+			_ = w.Abandon(ctx)
+			cancel()
 		}
 		switch {
-		case errors.Is(err, substrate.ErrFenced):
-			return err
-		case errors.Is(err, substrate.ErrEpochTaken):
-			return fmt.Errorf("%w: %w", substrate.ErrFenced, err)
+		case errors.Is(err, substrate.ErrFenced), errors.Is(err, errDeposed), errors.Is(err, errReplaced):
+			return nil, err
 		case errors.Is(err, substrate.ErrStillLeading):
-			e-- // it was not tried
 			if next, serr := b.openSession(substrate.RoleController); serr == nil {
 				s = next
 			}
 		}
-		b.log.Warn("cluster stream cannot be claimed yet", "epoch", e, "err", err)
+		b.log.Warn("cluster stream cannot be claimed yet", "err", err)
 	}
-	return b.run.Err()
+	return nil, c.ctx.Err()
 }
 
-// claimAgain claims epoch e and commits its first entry, so that what it
-// continues from may be shown.
-func (b *Broker) claimAgain(s *substrate.Session, e substrate.Epoch) (*clusterWriter, error) {
-	w, err := b.claim(b.run, s, e)
-	if err != nil {
-		return nil, err
-	}
-	nothing := func(*projections.Cluster) ([]metalog.Event, error) { return nil, nil }
-	if _, err := w.Publish(b.run, fmt.Sprintf("broker %d claimed the stream anew", b.opt.NodeID), nothing); err != nil {
-		ctx, cancel := context.WithTimeout(b.run, settle)
-		defer cancel()
-		return nil, errors.Join(err, w.Abandon(ctx))
-	}
-	return w, nil
-}
-
-func (b *Broker) succeed(old, l *lead) {
-	b.mu.Lock()
-	b.mu.lead = l
-	b.mu.Unlock()
-	b.show(l.w)
-	close(old.succeeded)
+// begin commits nothing but that the stream is still this controller's.
+func (c *controller) begin(w *clusterWriter, reason string) error {
+	_, err := w.Publish(c.ctx, reason, func(v *projections.Cluster) ([]metalog.Event, error) {
+		if v.Controller() != c.b.opt.NodeID {
+			return nil, errDeposed
+		}
+		return nil, c.b.replacedIn(v)
+	})
+	return err
 }

@@ -111,32 +111,6 @@ func TestStartAfterKillWaitsForNobody(t *testing.T) {
 	}
 }
 
-func TestOtherNodeIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	v, _ := mount(t, dir)
-	b := start(t, v, options(t))
-	create(t, b, "a", 1)
-	stop(t, b)
-	before := tree(t, dir)
-
-	v2, _ := mount(t, dir)
-	opt := options(t)
-	opt.NodeID = 7
-	_, err := Start(ctx(t, 5*time.Second), v2, opt)
-	var other *OtherNodeError
-	if !errors.Is(err, ErrOtherNode) || !errors.As(err, &other) || other.NodeID != 7 || other.Registered != 1 {
-		t.Fatalf("start of node 7: %v", err)
-	}
-	for _, w := range []string{"node.id 7", "node.id 1", dir} {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%q lacks %q", err, w)
-		}
-	}
-	if after := tree(t, dir); !maps.Equal(before, after) {
-		t.Errorf("the tree changed: %v, was %v", after, before)
-	}
-}
-
 // Z-04: two processes with one identity on one directory.
 func TestNewcomerFencesTheOlder(t *testing.T) {
 	dir := t.TempDir()

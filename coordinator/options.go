@@ -5,6 +5,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
@@ -12,10 +16,38 @@ import (
 
 // Options of a broker. Zero fields have the defaults that their comments name.
 type Options struct {
-	NodeID    int32                  // node.id
-	Host      string                 // for people: who holds a session
-	Listeners []projections.Listener // as advertised
-	Rack      string                 // broker.rack
+	NodeID      int32                  // node.id
+	Host        string                 // for people: who holds a session
+	Listeners   []projections.Listener // as advertised
+	Rack        string                 // broker.rack
+	Incarnation string                 // of this process, a UUID; made if empty
+	// InterBroker is the name of the listener on which brokers ask each other; the first
+	// (inter.broker.listener.name).
+	InterBroker string
+	// Peers ask other brokers; franz-go's client if nil.
+	Peers Peers
+	// Lock is what the election holds; one on the volume if nil. The times are those of
+	// its lease: 3 s, 2 s, 500 ms.
+	Lock                                     resourcelock.Interface
+	LeaseDuration, RenewDeadline, LeaseRetry time.Duration
+	// FollowInterval is how often the cluster stream is looked at, where nothing wakes:
+	// 200 ms (metadata.poll.interval.ms).
+	FollowInterval time.Duration
+	// HeartbeatInterval and SessionTimeout are broker.heartbeat.interval.ms, 2 s, and
+	// broker.session.timeout.ms, 9 s.
+	HeartbeatInterval, SessionTimeout time.Duration
+	// HandoverWait is how long a leader may take to close what it hands over; 5 s
+	// (handover.wait.ms).
+	HandoverWait time.Duration
+	// StartGrace is how long a controller that has just started waits for the brokers it
+	// knows before it gives what they led to others; 3 s.
+	StartGrace time.Duration
+	// StallAfter is how long a probe write may take before the volume counts as stalled;
+	// 30 s (storage.stall.timeout.ms).
+	StallAfter time.Duration
+	// GroupShards and TxnShards are how many shards the coordinators have, fixed when they
+	// are first made; 16 each.
+	GroupShards, TxnShards int32
 	// PartitionConfig gives the configuration that a topic's partitions go by, in a
 	// view. It runs whenever the view changes it, and must not wait. Nil means
 	// partition's defaults. Now, Node and Log are filled in.
@@ -43,7 +75,8 @@ type Options struct {
 	Now        func() time.Time           // time.Now
 	Log        *slog.Logger               // slog.Default
 
-	open opener // partition.Open; tests put faults in between
+	open  opener                                       // partition.Open; tests put faults in between
+	elect func(context.Context, election.Config) error // election.Run; its jitter would keep a seed from replaying
 }
 
 type opener func(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index, epoch int32, cfg partition.Config) (*partition.Partition, error)
@@ -53,6 +86,26 @@ func (o Options) withDefaults() Options {
 	orElse(&o.HistoryEntries, 10_000)
 	orElse(&o.CheckInterval, 500*time.Millisecond)
 	orElse(&o.OpenParallel, 16)
+	orElse(&o.LeaseDuration, 3*time.Second)
+	orElse(&o.RenewDeadline, 2*time.Second)
+	orElse(&o.LeaseRetry, 500*time.Millisecond)
+	orElse(&o.FollowInterval, 200*time.Millisecond)
+	orElse(&o.HeartbeatInterval, 2*time.Second)
+	orElse(&o.SessionTimeout, 9*time.Second)
+	orElse(&o.HandoverWait, 5*time.Second)
+	orElse(&o.StartGrace, 3*time.Second)
+	orElse(&o.StallAfter, 30*time.Second)
+	orElse(&o.GroupShards, 16)
+	orElse(&o.TxnShards, 16)
+	if o.Incarnation == "" {
+		o.Incarnation = uuid.NewString()
+	}
+	if o.InterBroker == "" && len(o.Listeners) > 0 {
+		o.InterBroker = o.Listeners[0].Name
+	}
+	if o.Peers == nil {
+		o.Peers = newKgoPeers()
+	}
 	orElse(&o.SpaceInterval, time.Second)
 	orElse(&o.RecoveryBytes, 1<<30)
 	if o.Now == nil {
@@ -63,6 +116,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.NewTopicID == nil {
 		o.NewTopicID = projections.NewTopicID
+	}
+	if o.elect == nil {
+		o.elect = election.Run
 	}
 	if o.open == nil {
 		o.open = partition.Open

@@ -31,9 +31,7 @@ func (p *pace) wait(ctx context.Context) bool {
 
 // waitAfter is wait, longer where err is damage.
 func (p *pace) waitAfter(ctx context.Context, err error) bool {
-	var damage *substrate.DamageError
-	var name *substrate.NameError
-	if errors.As(err, &damage) || errors.As(err, &name) {
+	if isDamage(err) {
 		return sleep(ctx, damagePause)
 	}
 	return p.wait(ctx)
@@ -66,12 +64,10 @@ func attempts(ctx context.Context, step func() error) error {
 
 // lasting reports an error that the next try would only meet again.
 func lasting(err error) bool {
-	var damage *substrate.DamageError
-	var name *substrate.NameError
-	if isClient(err) || errors.As(err, &damage) || errors.As(err, &name) || substrate.IsFull(err) {
+	if isClient(err) || isDamage(err) || substrate.IsFull(err) {
 		return true
 	}
-	for _, e := range []error{ErrOtherNode, errStopped, substrate.ErrFenced, substrate.ErrEpochTaken, substrate.ErrStillLeading,
+	for _, e := range []error{errStopped, errReplaced, errDeposed, substrate.ErrFenced, substrate.ErrEpochTaken, substrate.ErrStillLeading,
 		substrate.ErrNotDurable, substrate.ErrUnknown, metalog.ErrClosed, fs.ErrPermission, syscall.EROFS} {
 		if errors.Is(err, e) {
 			return true

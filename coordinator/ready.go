@@ -16,6 +16,9 @@ func (b *Broker) Ready() bool { return b.NotReady() == nil }
 // errOpening means that partitions wait for nothing but their turn.
 var errOpening = errors.New("partitions are still being opened")
 
+// errFenced means that the controller has not let this broker serve yet, or not again.
+var errFenced = errors.New("this broker is fenced: the controller has not let it serve")
+
 // told is how many partitions are named where many have the same trouble.
 const told = 3
 
@@ -25,8 +28,14 @@ func (b *Broker) NotReady() error {
 	if b.run.Err() != nil {
 		return b.whyEnded()
 	}
+	if err := b.volumeAnswers(); err != nil {
+		return err
+	}
 	if b.data.Load() == nil {
 		return errOpening
+	}
+	if !b.serves(b.View()) {
+		return errFenced
 	}
 	opening, offline, why := 0, 0, []string(nil)
 	b.unserved(func(t *projections.Topic, index int32) {

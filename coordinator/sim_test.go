@@ -19,6 +19,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/projections"
@@ -100,10 +101,21 @@ func (w *simWorld) options() Options {
 	if os.Getenv("KAAS_SIM_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	return Options{NodeID: 1, Log: log, Ballast: 1000, NewTopicID: func() projections.TopicID {
-		n := w.names.Add(1)
-		return projections.TopicID{0: 1, 14: byte(n >> 8), 15: byte(n)}
-	}}
+	return Options{NodeID: 1, Log: log, Peers: &network{}, elect: electAtOnce,
+		FollowInterval: 2 * time.Second, HeartbeatInterval: 5 * time.Second, SessionTimeout: time.Minute, StallAfter: time.Minute,
+		GroupShards: 2, TxnShards: 2, Ballast: 1000, NewTopicID: func() projections.TopicID {
+			n := w.names.Add(1)
+			return projections.TopicID{0: 1, 14: byte(n >> 8), 15: byte(n)}
+		}}
+}
+
+// electAtOnce is an election of one that is always won, as by a process whose node ID
+// holds the lock already.
+func electAtOnce(ctx context.Context, cfg election.Config) error {
+	for first := true; first || sleep(ctx, time.Second); first = false {
+		cfg.Lead(ctx)
+	}
+	return nil
 }
 
 // live is one process: it serves until ctx ends or it is fenced. A start that

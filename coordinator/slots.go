@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,17 +20,22 @@ import (
 // topic and index. It is immutable; followLocked replaces it.
 type slotTable map[projections.TopicID][]*slot
 
-// slot is the place of one partition. Its keeper fills it whenever the partition
-// can be served.
+// slot is the place of one partition while the view has this broker lead it. Its keeper
+// fills it whenever the partition can be served.
 type slot struct {
-	id     projections.TopicID
-	index  int32
+	place
 	cancel context.CancelFunc
 	p      atomic.Pointer[partition.Partition]
+	// want is what the view says of the partition; retarget is told when it changes.
+	want     atomic.Pointer[projections.Partition]
+	retarget chan struct{}
+	// failed is what the keeper has to say to the controller: under want, the partition
+	// is not served, and cannot be.
+	failed atomic.Pointer[unserved]
 	// trouble is why the volume keeps the partition from being served, nil if it does not.
 	trouble atomic.Pointer[error]
 	last    *partition.Partition // the leadership that failed last; the keeper's
-	opened  chan struct{}        // closed when it was served for the first time
+	before  *slot                // of an earlier time as leader, whose files may be open yet
 	ended   chan struct{}        // closed when its keeper has let go of the files
 }
 
@@ -89,8 +95,8 @@ func (s *slot) offline() error {
 	return nil
 }
 
-// followLocked starts and ends keepers, and removals, as the new view has it. What
-// is the same topic value as before has nothing new.
+// followLocked starts, retargets and ends keepers as the new view has it. What is the
+// same topic value as before has nothing new.
 func (b *Broker) followLocked(old, view *projections.Cluster) {
 	table := *b.slots.Load()
 	next := table
@@ -99,12 +105,16 @@ func (b *Broker) followLocked(old, view *projections.Cluster) {
 		if view.TopicByID(t.ID) == nil {
 			edit()
 			delete(next, t.ID)
-			cancelAll(table[t.ID])
+			for _, s := range table[t.ID] {
+				b.leaveLocked(s)
+			}
 		}
 	}
+	serves := b.serves(view)
+	turned := serves != b.serves(old)
 	for _, t := range view.Topics() {
-		if old.TopicByID(t.ID) != t {
-			if ss := b.fillLocked(table[t.ID], t); ss != nil {
+		if turned || old.TopicByID(t.ID) != t {
+			if ss := b.fillLocked(table[t.ID], t, serves); ss != nil {
 				edit()
 				next[t.ID] = ss
 			}
@@ -112,30 +122,49 @@ func (b *Broker) followLocked(old, view *projections.Cluster) {
 	}
 	b.slots.Store(&next)
 	b.reconfigureLocked(old, view, next)
-	byID := func(a, b projections.TopicID) int { return slices.Compare(a[:], b[:]) }
-	for _, id := range slices.SortedFunc(maps.Keys(view.Removing()), byID) {
-		b.removeLocked(id, view.Removing()[id], table[id])
-	}
 }
 
-func cancelAll(ss []*slot) {
-	for _, s := range ss {
-		if s != nil {
-			s.cancel()
-		}
+// leaveLocked has the slot's keeper let go. Until it has, the controller is told that the
+// partition may be open here.
+func (b *Broker) leaveLocked(s *slot) {
+	if s == nil {
+		return
 	}
+	b.mu.leaving[s.place] = s
+	s.cancel()
 }
 
-// fillLocked returns the topic's slots with a keeper for each partition that is
-// ours, or nil if ss has them all.
-func (b *Broker) fillLocked(ss []*slot, t *projections.Topic) []*slot {
+// leftBehind is told by a keeper that has let go.
+func (b *Broker) leftBehind(s *slot) {
+	b.mu.Lock()
+	if b.mu.leaving[s.place] == s { // and not a later one, that waits for it
+		delete(b.mu.leaving, s.place)
+	}
+	b.mu.Unlock()
+	b.report()
+}
+
+// fillLocked returns the topic's slots as the view has them, or nil if ss is so already.
+func (b *Broker) fillLocked(ss []*slot, t *projections.Topic, serves bool) []*slot {
 	out := make([]*slot, len(t.Partitions))
 	copy(out, ss)
-	changed := false
+	changed := len(ss) != len(out) && ss != nil
 	for i, p := range t.Partitions {
-		if out[i] == nil && p.Leader == b.opt.NodeID {
+		s := out[i]
+		switch mine := serves && p.Leader == b.opt.NodeID; {
+		case mine && s == nil:
 			changed = true
-			out[i] = b.newSlotLocked(t.ID, int32(i))
+			out[i] = b.newSlotLocked(place{t.ID, int32(i)}, p)
+		case mine && *s.want.Load() != p:
+			s.want.Store(&p)
+			select {
+			case s.retarget <- struct{}{}:
+			default:
+			}
+		case !mine && s != nil:
+			changed = true
+			b.leaveLocked(s)
+			out[i] = nil
 		}
 	}
 	if !changed {
@@ -144,8 +173,9 @@ func (b *Broker) fillLocked(ss []*slot, t *projections.Topic) []*slot {
 	return out
 }
 
-func (b *Broker) newSlotLocked(id projections.TopicID, index int32) *slot {
-	s := &slot{id: id, index: index, opened: make(chan struct{}), ended: make(chan struct{})}
+func (b *Broker) newSlotLocked(at place, want projections.Partition) *slot {
+	s := &slot{place: at, retarget: make(chan struct{}, 1), ended: make(chan struct{}), before: b.mu.leaving[at]}
+	s.want.Store(&want)
 	ctx, cancel := context.WithCancel(b.run)
 	s.cancel = cancel
 	if !b.spawnLocked(func() { defer cancel(); b.keep(ctx, s) }) {
@@ -153,4 +183,30 @@ func (b *Broker) newSlotLocked(id projections.TopicID, index int32) *slot {
 		close(s.ended)
 	}
 	return s
+}
+
+// unservedNow is what the controller is told of partitions: which of those that the view
+// assigns to this broker it does not serve, and which others it still has.
+func (b *Broker) unservedNow() (us []unserved) {
+	for _, ss := range *b.slots.Load() {
+		for _, s := range ss {
+			if s == nil || s.p.Load() != nil {
+				continue
+			}
+			u := unserved{place: s.place, epoch: s.want.Load().Epoch}
+			if f := s.failed.Load(); f != nil && f.epoch == u.epoch {
+				u.next = f.next
+			}
+			us = append(us, u)
+		}
+	}
+	b.mu.Lock()
+	for at := range b.mu.leaving {
+		us = append(us, unserved{place: at, next: stillHeld})
+	}
+	b.mu.Unlock()
+	slices.SortFunc(us, func(a, b unserved) int {
+		return cmp.Or(slices.Compare(a.topic[:], b.topic[:]), cmp.Compare(a.index, b.index), cmp.Compare(a.next, b.next))
+	})
+	return us
 }

@@ -265,7 +265,7 @@ func (b *Broker) makeBallast() error {
 
 // writeAway takes some room and gives it back.
 func (b *Broker) writeAway() error {
-	tmp := b.v.TempName(".", b.leading().s.ID())
+	tmp := b.v.TempName(topicsDir, b.dataSession())
 	err := b.take(tmp, reserve)
 	if rerr := b.v.Remove(tmp); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 		err = rerr

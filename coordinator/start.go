@@ -2,12 +2,13 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path"
 	"slices"
+	"strconv"
 
+	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
@@ -20,16 +21,11 @@ const (
 
 func clusterStream(v *substrate.Volume) string { return path.Join(v.MetaDir(), "cluster") }
 
-// Start makes this process the broker of the volume and returns when that is
-// committed; the partitions are opened in the background. It waits for nobody: an
-// older process with the same node ID is fenced. Another node ID is an error that
-// wraps ErrOtherNode, and then nothing was changed. ctx bounds the start alone.
+// Start makes this process a broker of the volume's cluster and returns when it is
+// registered there; its partitions are opened in the background. An older process with
+// the same node ID is fenced. ctx bounds the start alone.
 func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, error) {
 	b := newBroker(v, opt)
-	if err := b.refuseOthers(ctx); err != nil {
-		b.abort(ctx)
-		return nil, err
-	}
 	if err := b.start(ctx); err != nil {
 		b.abort(ctx)
 		return nil, fmt.Errorf("start broker %d on %s: %w", b.opt.NodeID, dirOf(v), err)
@@ -40,73 +36,76 @@ func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, erro
 func (b *Broker) start(ctx context.Context) error {
 	b.listenForFull()
 	b.makeRoom()
+	if err := b.refuseDamage(ctx); err != nil {
+		return err
+	}
 	if err := b.withRoom(func() error { return attempts(ctx, b.makeDirs) }); err != nil {
 		return err
 	}
-	var ctl, data *substrate.Session
-	var w *clusterWriter
-	steps := []func() (err error){
-		func() (err error) { ctl, err = b.openSession(substrate.RoleController); return err },
-		func() (err error) { data, err = b.openSession(substrate.RoleData); return err },
-		func() (err error) { w, err = b.claimNew(ctx, ctl); return err },
-	}
-	for _, step := range steps {
-		if err := b.withRoom(func() error { return attempts(ctx, step) }); err != nil {
-			return err
-		}
-	}
+	var data *substrate.Session
 	err := b.withRoom(func() error {
-		return attempts(ctx, func() error {
-			_, err := w.Publish(ctx, fmt.Sprintf("broker %d started", b.opt.NodeID), b.takeOver)
-			return err
-		})
+		return attempts(ctx, func() (err error) { data, err = b.openSession(substrate.RoleData); return err })
 	})
 	if err != nil {
-		return errors.Join(err, w.Abandon(ctx))
+		return err
 	}
-	b.mu.Lock()
-	b.mu.lead = newLead(ctl, w)
-	b.mu.Unlock()
 	b.setTenure(&tenure{s: data})
-	b.show(w)
-	b.spawn(b.control)
-	b.spawn(b.watchData)
-	b.spawn(b.watchSpace)
-	b.spawn(b.sweepLeftovers)
-	b.spawn(b.clean)
-	return nil
+	if b.opt.Lock == nil {
+		b.opt.Lock = election.NewVolumeLock(b.v, strconv.Itoa(int(b.opt.NodeID)))
+	}
+	for _, f := range []func(){b.follow, b.campaign, b.agent, b.watchData, b.watchSpace, b.probeVolume, b.clean} {
+		b.spawn(f)
+	}
+	return b.awaitRegistered(ctx)
+}
+
+// awaitRegistered waits until the view shows this process, or something says that it
+// cannot.
+func (b *Broker) awaitRegistered(ctx context.Context) error {
+	err := b.awaitView(ctx, func() bool {
+		// The controller's own word comes a little later than the stream's.
+		mine := b.View().Controller() == b.opt.NodeID && !b.IsController()
+		return b.unstarted.Load() != nil || b.registered.Load() != 0 && !mine
+	})
+	if why := b.unstarted.Load(); why != nil && b.registered.Load() == 0 {
+		return *why
+	}
+	return err
+}
+
+// failStart has a start that waits return err, where no waiting mends it.
+func (b *Broker) failStart(err error) {
+	if b.registered.Load() != 0 || !lasting(err) {
+		return
+	}
+	b.unstarted.CompareAndSwap(nil, &err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.movedLocked()
 }
 
 // abort undoes a start that failed: what it put on the volume is inert.
 func (b *Broker) abort(ctx context.Context) {
 	b.end(nil)
 	b.giveUp()
+	_ = waitFor(ctx, &b.wg)
 	for _, s := range b.sessions() {
 		_ = s.Close(ctx) // waits for a Check in flight, no longer than ctx
 	}
+	b.peers.Close()
 }
 
-// refuseOthers looks at the volume before anything is changed.
-func (b *Broker) refuseOthers(ctx context.Context) error {
+// refuseDamage looks at the volume before anything is changed.
+func (b *Broker) refuseDamage(ctx context.Context) error {
 	there, err := exists(b.v, metaDir, b.v.ID, path.Base(b.stream))
 	if err != nil {
-		return fmt.Errorf("read %s: %w", dirOf(b.v), err)
+		return err
 	}
 	if !there {
 		return b.refuseOrphans()
 	}
-	snap, _, err := metalog.ReadState(ctx, b.v, b.stream, projections.ClusterSchema())
-	if err != nil {
-		return fmt.Errorf("read %s: %w", dirOf(b.v), err)
-	}
-	return b.refuseIn(snap.State)
-}
-
-func (b *Broker) refuseIn(c *projections.Cluster) error {
-	for _, other := range c.Brokers() {
-		if other.ID != b.opt.NodeID {
-			return &OtherNodeError{Dir: dirOf(b.v), NodeID: b.opt.NodeID, Registered: other.ID}
-		}
+	if _, _, err := metalog.ReadState(ctx, b.v, b.stream, projections.ClusterSchema()); isDamage(err) {
+		return err // others pass, or are met again
 	}
 	return nil
 }
@@ -122,10 +121,15 @@ func (b *Broker) refuseOrphans() error {
 		return fmt.Errorf("read %s: %w", dirOf(b.v), err)
 	}
 	for _, e := range es {
-		if _, err := projections.ParseTopicID(e.Name); err == nil {
-			return fmt.Errorf("%s: %s is missing, but %s/%s is there: refusing to begin a new cluster over an old one",
-				dirOf(b.v), b.stream, topicsDir, e.Name)
+		if _, err := projections.ParseTopicID(e.Name); err != nil {
+			continue
 		}
+		// Another broker may have begun the cluster since.
+		if there, err := exists(b.v, metaDir, b.v.ID, path.Base(b.stream)); err != nil || there {
+			return err
+		}
+		return fmt.Errorf("%s: %s is missing, but %s/%s is there: refusing to begin a new cluster over an old one",
+			dirOf(b.v), b.stream, topicsDir, e.Name)
 	}
 	return nil
 }
@@ -181,36 +185,4 @@ func (b *Broker) sessions() []*substrate.Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.mu.sessions)
-}
-
-// claimNew claims the stream for a newcomer: above whatever is there, until it has it.
-func (b *Broker) claimNew(ctx context.Context, s *substrate.Session) (*clusterWriter, error) {
-	for e := substrate.Epoch(0); ; {
-		next, err := metalog.NextEpoch(b.v, b.stream)
-		if err != nil {
-			return nil, err
-		}
-		e = max(e+1, next)
-		w, err := b.claim(ctx, s, e)
-		if err == nil || !errors.Is(err, substrate.ErrEpochTaken) || ctx.Err() != nil {
-			return w, err
-		}
-	}
-}
-
-// takeOver registers the broker and gives it every partition under a new epoch. It
-// looks once more for others, who may have come since refuseOthers.
-func (b *Broker) takeOver(c *projections.Cluster) ([]metalog.Event, error) {
-	if err := b.refuseIn(c); err != nil {
-		return nil, err
-	}
-	old, _ := c.Broker(b.opt.NodeID)
-	fs := []projections.Fact{&projections.BrokerRegistered{ID: b.opt.NodeID, Epoch: old.Epoch + 1,
-		Host: b.opt.Host, Listeners: b.opt.Listeners, Rack: b.opt.Rack}}
-	for _, t := range c.Topics() {
-		for i, p := range t.Partitions {
-			fs = append(fs, &projections.PartitionLeaderChanged{TopicID: t.ID, Partition: int32(i), Leader: b.opt.NodeID, Epoch: p.Epoch + 1})
-		}
-	}
-	return projections.NewEvents(fs...)
 }

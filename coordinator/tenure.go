@@ -25,10 +25,11 @@ type tenure struct {
 // setTenure begins a tenure and wakes who waits for one.
 func (b *Broker) setTenure(t *tenure) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.data.Store(t)
 	close(b.mu.tenured)
 	b.mu.tenured = make(chan struct{})
+	b.mu.Unlock()
+	b.report()
 }
 
 // awaitTenure returns the current tenure, waiting while one replaces another.
@@ -79,21 +80,12 @@ func (b *Broker) replace(t *tenure) {
 		if err == nil || b.run.Err() != nil {
 			return
 		}
-		if errors.Is(err, substrate.ErrFenced) {
-			b.end(fmt.Errorf("broker %d on %s: %w", b.opt.NodeID, dirOf(b.v), err))
-			return
-		}
 		b.log.Warn("data session cannot be replaced yet", "err", err)
 		p.wait(b.run)
 	}
 }
 
 func (b *Broker) tryReplace(t *tenure) error {
-	// Whoever takes this node ID over seals the controller first: if that holds, the
-	// partitions are still ours to lead.
-	if err := b.leading().s.Check(b.run); err != nil {
-		return err
-	}
 	if err := b.v.Seal(b.run, t.s.ID()); err != nil {
 		return err
 	}

@@ -10,12 +10,14 @@ type Listener struct {
 }
 
 // Broker is a registered broker. Epoch rises with each registration of its ID;
-// Incarnation is the UUID of the process that registered. Nothing is given to a
+// Incarnation is the UUID of the process that registered, Session that of its data
+// session, which is sealed before the broker is fenced. Nothing is given to a
 // fenced one, and clients are not sent there.
 type Broker struct {
 	ID          int32      `msgpack:"id" json:"id"`
 	Epoch       int64      `msgpack:"epoch" json:"epoch"`
 	Incarnation string     `msgpack:"incarnation" json:"incarnation"`
+	Session     string     `msgpack:"session" json:"session"`
 	Host        string     `msgpack:"host" json:"host"`
 	Listeners   []Listener `msgpack:"listeners" json:"listeners"`
 	Rack        string     `msgpack:"rack" json:"rack"`
@@ -33,6 +35,6 @@ func (b Broker) Listener(name string) (Listener, bool) {
 }
 
 func (b Broker) equal(c Broker) bool {
-	return b.ID == c.ID && b.Epoch == c.Epoch && b.Incarnation == c.Incarnation && b.Host == c.Host && b.Rack == c.Rack &&
+	return b.ID == c.ID && b.Epoch == c.Epoch && b.Incarnation == c.Incarnation && b.Session == c.Session && b.Host == c.Host && b.Rack == c.Rack &&
 		b.Fenced == c.Fenced && slices.Equal(b.Listeners, c.Listeners)
 }

@@ -9,6 +9,7 @@ type BrokerRegistered struct {
 	ID          int32      `msgpack:"id" json:"id"`
 	Epoch       int64      `msgpack:"epoch" json:"epoch"`
 	Incarnation string     `msgpack:"incarnation" json:"incarnation"` // a UUID
+	Session     string     `msgpack:"session" json:"session"`         // its data session
 	Host        string     `msgpack:"host" json:"host"`
 	Listeners   []Listener `msgpack:"listeners" json:"listeners"`
 	Rack        string     `msgpack:"rack,omitempty" json:"rack,omitempty"`
@@ -41,7 +42,7 @@ func (e *BrokerRegistered) apply(d *draft) {
 	if old, ok := d.brokers[e.ID]; ok && e.Epoch <= old.Epoch {
 		return
 	}
-	d.setBroker(Broker{ID: e.ID, Epoch: e.Epoch, Incarnation: e.Incarnation, Host: e.Host,
+	d.setBroker(Broker{ID: e.ID, Epoch: e.Epoch, Incarnation: e.Incarnation, Session: e.Session, Host: e.Host,
 		Listeners: e.Listeners, Rack: e.Rack, Fenced: e.Fenced})
 	d.brokerEpoch = max(d.brokerEpoch, e.Epoch)
 }

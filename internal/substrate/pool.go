@@ -80,6 +80,14 @@ func (p *Pool) Root() string {
 	return "volume"
 }
 
+// Watch is [DirFS.Watch] of a DirFS below; elsewhere nothing ever wakes.
+func (p *Pool) Watch(dir string) (wake <-chan struct{}, stop func(), err error) {
+	if d, ok := p.fs.(*DirFS); ok {
+		return d.Watch(dir)
+	}
+	return nil, func() {}, nil
+}
+
 // ownerOf is whose share a name's calls take: topics/<topic>/<partition>, else
 // topics/<topic>, else the first name alone, which is not counted in the volume's.
 func ownerOf(name string) (share string, counted bool) {

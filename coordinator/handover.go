@@ -1,0 +1,55 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+// errNotClosed means that a leader that lives has not handed its partition over in time.
+// Sealing its session would cost it all that it leads, so the move is given up.
+var errNotClosed = errors.New("its leader has not closed it in time (handover.wait.ms)")
+
+// closingPoll is how often a successor looks for the closing.
+const closingPoll = 5 * time.Millisecond
+
+// awaitClosing waits until the epoch that want continues from needs no seal: until its
+// owner has closed it, was sealed, or is this very session. The listing may lag, which
+// only delays: the claim that follows decides for itself (rule 3).
+func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want projections.Partition) error {
+	deadline, cancel := context.WithTimeout(ctx, b.opt.HandoverWait)
+	defer cancel()
+	pause := closingPoll
+	for {
+		open, err := substrate.Beside(deadline, func(look func()) { go look() }, func() (bool, error) {
+			return metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
+		}, nil)
+		if err == nil && !open {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 20*closingPoll)
+		case <-s.retarget:
+			if s.want.Load().Epoch != want.Epoch {
+				return errRetargeted
+			}
+		case <-t.s.Fenced():
+			return substrate.ErrFenced
+		case <-deadline.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("%w: %w", errNotClosed, err)
+			}
+			return errNotClosed
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/coordinator/balance"
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/projections"
+)
+
+// move is a handover under way: of one partition, between two brokers that live.
+type move struct {
+	place
+	from, to int32
+	epoch    int32
+	at       substrate.Position // of its entry
+}
+
+const (
+	// mostMoves is how many handovers are under way at once: each takes its partition away
+	// for as long as all of them share the volume.
+	mostMoves = 16
+	// stuckTime is how long a partition whose move was given up stays where it is.
+	stuckTime = time.Minute
+)
+
+func (c *controller) movesLocked() []move { return slices.Collect(maps.Values(c.mu.moves)) }
+
+// settleMoves forgets the moves that are done or were overtaken, and returns how many
+// more may be begun.
+func (c *controller) settleMoves(view *projections.Cluster) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, m := range c.mu.moves {
+		t := view.TopicByID(at.topic)
+		if t == nil || t.Partitions[at.index].Epoch != m.epoch || c.servedLocked(view, at, t.Partitions[at.index], m.at) {
+			delete(c.mu.moves, at)
+		}
+	}
+	return mostMoves - len(c.mu.moves)
+}
+
+// move begins handovers: first from brokers that stop, then to make things even.
+func (c *controller) move(view *projections.Cluster) error {
+	room := c.settleMoves(view)
+	stopping := c.stopping()
+	c.mu.Lock()
+	even := c.mu.rebalance
+	c.mu.Unlock()
+	if room <= 0 || !even && len(stopping) == 0 || !c.assembled(view) {
+		return nil
+	}
+	live := living(view, stopping...)
+	if len(live) == 0 {
+		return nil
+	}
+	var wanted []led
+	var to []int32
+	for _, p := range pools(view, stopping...) {
+		ms := balance.Assign(p.places, live)
+		if len(ms) == 0 && even {
+			ms = balance.Even(p.places, live, 0)
+		}
+		for _, m := range ms {
+			l := p.all[m.Place]
+			if b, ok := view.Broker(l.now.Leader); !ok || b.Fenced || c.busy(l) {
+				continue
+			}
+			wanted, to = append(wanted, l), append(to, m.To)
+		}
+	}
+	if len(wanted) == 0 {
+		if len(stopping) == 0 && room == mostMoves {
+			c.mu.Lock()
+			c.mu.rebalance = false
+			c.mu.Unlock()
+		}
+		return nil
+	}
+	n := min(room, len(wanted))
+	return c.hand(c.ctx, "leaders are moved", wanted[:n], to[:n])
+}
+
+// busy reports a place that is on its way, or was, in vain, a moment ago, or that has no
+// keeper yet that could open it.
+func (c *controller) busy(l led) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, moving := c.mu.moves[l.place]
+	if at, stuck := c.mu.stuck[l.place]; stuck && time.Since(at) < stuckTime {
+		return true
+	}
+	return moving && l.kind == ""
+}
+
+// hand publishes handovers of what is still led as it was.
+func (c *controller) hand(ctx context.Context, reason string, what []led, to []int32) error {
+	var begun []move
+	pos, err := c.b.publish(ctx, fmt.Sprintf("%s: %d", reason, len(what)), func(v *projections.Cluster) ([]metalog.Event, error) {
+		begun = begun[:0]
+		var fs []projections.Fact
+		for i, l := range what {
+			now, ok := l.in(v)
+			if !ok || now != l.now || !v.Alive(to[i]) {
+				continue
+			}
+			fs = append(fs, l.give(to[i], true))
+			if l.kind == "" {
+				begun = append(begun, move{place: l.place, from: l.now.Leader, to: to[i], epoch: l.now.Epoch + 1})
+			}
+		}
+		return projections.NewEvents(fs...)
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range begun {
+		m.at = pos
+		c.mu.moves[m.place] = m
+	}
+	return nil
+}
+
+// in is what another view says of it.
+func (l led) in(v *projections.Cluster) (projections.Partition, bool) {
+	var ps []projections.Partition
+	if l.kind != "" {
+		ps = v.Shards(l.kind)
+	} else if t := v.TopicByID(l.topic); t != nil {
+		ps = t.Partitions
+	}
+	if l.index < 0 || int(l.index) >= len(ps) {
+		return projections.Partition{}, false
+	}
+	return ps[l.index], true
+}
+
+// redrive gives a higher epoch to what its leader could not open or hold (rule 2). A
+// handover that got no closing goes back to who led before.
+func (c *controller) redrive(view *projections.Cluster) error {
+	failed := map[place]unserved{}
+	c.mu.Lock()
+	for _, b := range view.Brokers() {
+		p := c.peerOf(b)
+		if p == nil || b.Fenced {
+			continue
+		}
+		for at, u := range p.unserved {
+			l := led{place: at}
+			if now, ok := l.in(view); ok && u.next > 0 && now.Leader == b.ID && now.Epoch == u.epoch {
+				failed[at] = u
+			}
+		}
+	}
+	c.mu.Unlock()
+	if len(failed) == 0 {
+		return nil
+	}
+	reason := fmt.Sprintf("partitions are opened anew: %d", len(failed))
+	_, err := c.b.publish(c.ctx, reason, func(v *projections.Cluster) ([]metalog.Event, error) {
+		var fs []projections.Fact
+		for at, u := range failed {
+			l := led{place: at}
+			now, ok := l.in(v)
+			if !ok || now.Epoch != u.epoch {
+				continue
+			}
+			l.now = now
+			leader, handover := now.Leader, false
+			if now.Handover {
+				leader, handover = c.giveBack(v, l)
+			}
+			fs = append(fs, l.giveAt(leader, max(now.Epoch+1, u.next), handover))
+		}
+		slices.SortFunc(fs, byPlace)
+		return projections.NewEvents(fs...)
+	})
+	return err
+}
+
+// giveBack is who gets a partition whose handover has failed: who led it, if that one
+// lives and stays, and it is tried again later; otherwise the same once more.
+func (c *controller) giveBack(v *projections.Cluster, l led) (leader int32, handover bool) {
+	stays := living(v, c.stopping()...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := c.mu.moves[l.place]
+	if !ok || !slices.Contains(stays, m.from) {
+		return l.now.Leader, true
+	}
+	delete(c.mu.moves, l.place)
+	c.mu.stuck[l.place] = time.Now()
+	return m.from, true
+}
+
+// byPlace gives facts of leaders one order, whatever order they were found in.
+func byPlace(a, b projections.Fact) int {
+	x, y := a.(*projections.PartitionLeaderChanged), b.(*projections.PartitionLeaderChanged)
+	if d := slices.Compare(x.TopicID[:], y.TopicID[:]); d != 0 {
+		return d
+	}
+	return int(x.Partition - y.Partition)
+}
+
+// LeaderMove is a partition that is to have another leader, or that is on its way.
+type LeaderMove struct {
+	TopicID   projections.TopicID
+	Partition int32
+	From, To  int32 // From is told, never asked for
+}
+
+// MoveLeaders has partitions handed over and returns when that is published, with an
+// error for each move, in order, nil where it is published or nothing is to be done.
+// Errors wrap kerr.UnknownTopicOrPartition, InvalidReplicaAssignment where the broker is
+// not alive, NotController, KafkaStorageError and, with ctx, RequestTimedOut.
+func (b *Broker) MoveLeaders(ctx context.Context, moves []LeaderMove) []error {
+	errs := make([]error, len(moves))
+	c := b.ctl.Load()
+	view := b.View()
+	var what []led
+	var to []int32
+	var which []int
+	for i, m := range moves {
+		l := led{place: place{m.TopicID, m.Partition}}
+		now, ok := l.in(view)
+		l.now = now
+		switch {
+		case c == nil:
+			errs[i] = errNotController
+		case !ok:
+			errs[i] = fmt.Errorf("%w: %s/%d", kerr.UnknownTopicOrPartition, m.TopicID, m.Partition)
+		case !view.Alive(m.To):
+			errs[i] = fmt.Errorf("%w: broker %d is not alive", kerr.InvalidReplicaAssignment, m.To)
+		case now.Leader != m.To:
+			what, to, which = append(what, l), append(to, m.To), append(which, i)
+		}
+	}
+	if len(what) == 0 {
+		return errs
+	}
+	err := b.await(ctx, "move leaders", func() error { return c.hand(b.run, "leaders are moved as asked", what, to) })
+	for _, i := range which {
+		errs[i] = err
+	}
+	return errs
+}
+
+// Moving are the handovers under way; nobody but the controller knows of any.
+func (b *Broker) Moving() (out []LeaderMove) {
+	c := b.ctl.Load()
+	if c == nil {
+		return nil
+	}
+	c.settleMoves(b.View())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.movesLocked() {
+		out = append(out, LeaderMove{TopicID: m.topic, Partition: m.index, From: m.from, To: m.to})
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+)
+
+// network joins the brokers of a test: they ask each other directly, by port.
+type network struct {
+	mu      sync.Mutex
+	brokers map[int32]*Broker
+	cut     map[int32]bool // ports whose packets are lost
+	last    map[int32]lastBeat
+}
+
+type lastBeat struct {
+	epoch int64
+	to    *Broker
+}
+
+func (n *network) add(port int32, b *Broker) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.brokers == nil {
+		n.brokers, n.cut, n.last = map[int32]*Broker{}, map[int32]bool{}, map[int32]lastBeat{}
+	}
+	n.brokers[port] = b
+}
+
+// drop ends a broker's listener and connections, as the end of its process does.
+func (n *network) drop(port int32, id int32) {
+	n.mu.Lock()
+	delete(n.brokers, port)
+	l, ok := n.last[id]
+	delete(n.last, id)
+	n.mu.Unlock()
+	if ok {
+		l.to.HeartbeatLost(id, l.epoch)
+	}
+}
+
+func (n *network) Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error) {
+	n.mu.Lock()
+	b, cut := n.brokers[to.Port], n.cut[to.Port]
+	n.mu.Unlock()
+	switch {
+	case cut:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case b == nil:
+		return nil, fmt.Errorf("dial port %d: %w", to.Port, syscall.ECONNREFUSED)
+	}
+	switch r := req.(type) {
+	case *kmsg.ApiVersionsRequest:
+		return r.ResponseKind(), nil
+	case *kmsg.BrokerRegistrationRequest:
+		return b.RegisterBroker(ctx, r), nil
+	case *kmsg.BrokerHeartbeatRequest:
+		n.mu.Lock()
+		n.last[r.BrokerID] = lastBeat{r.BrokerEpoch, b}
+		n.mu.Unlock()
+		return b.BrokerHeartbeat(ctx, r), nil
+	case *kmsg.AllocateProducerIDsRequest:
+		resp := r.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+		first, count, err := b.AllocateProducerIDs(ctx)
+		resp.ProducerIDStart, resp.ProducerIDLen = first, int32(count)
+		if err != nil {
+			resp.ErrorCode = codeOf(err)
+		}
+		return resp, nil
+	}
+	return nil, fmt.Errorf("nobody answers a %T here", req)
+}
+
+func (n *network) Close() {}

@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+)
+
+// Peers is how a broker asks others, on their inter-broker listeners.
+type Peers interface {
+	// Ask sends one request and returns its answer. Heartbeats go on a connection of
+	// their own, so that nothing keeps them waiting, and it is not given up while idle.
+	Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error)
+	// Close ends what Ask has left open.
+	Close()
+}
+
+// kgoPeers asks by franz-go's client: one for heartbeats and one for all else, of each
+// address.
+type kgoPeers struct {
+	mu      sync.Mutex
+	clients map[string]*kgo.Client
+}
+
+func newKgoPeers() *kgoPeers { return &kgoPeers{clients: map[string]*kgo.Client{}} }
+
+const (
+	dialTimeout = 2 * time.Second
+	// idleConnection is above every heartbeat interval: a connection that ends is news.
+	idleConnection = 24 * time.Hour
+)
+
+func (p *kgoPeers) Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error) {
+	addr := net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port)))
+	cl, err := p.client(addr, beats(req))
+	if err != nil {
+		return nil, fmt.Errorf("ask broker at %s: %w", addr, err)
+	}
+	resp, err := cl.SeedBrokers()[0].Request(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("ask broker at %s: %w", addr, err)
+	}
+	return resp, nil
+}
+
+func (p *kgoPeers) client(addr string, beats bool) (*kgo.Client, error) {
+	key := addr + " " + strconv.FormatBool(beats)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.clients == nil {
+		return nil, net.ErrClosed
+	}
+	cl := p.clients[key]
+	if cl == nil {
+		var err error
+		cl, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.ClientID("kaas"), kgo.DialTimeout(dialTimeout),
+			kgo.ConnIdleTimeout(idleConnection), kgo.DisableClientMetrics())
+		if err != nil {
+			return nil, err
+		}
+		p.clients[key] = cl
+	}
+	return cl, nil
+}
+
+// beats reports a request of a broker's registration.
+func beats(req kmsg.Request) bool {
+	k := kmsg.Key(req.Key())
+	return k == kmsg.BrokerHeartbeat || k == kmsg.BrokerRegistration
+}
+
+func (p *kgoPeers) Close() {
+	p.mu.Lock()
+	clients := p.clients
+	p.clients = nil
+	p.mu.Unlock()
+	for _, cl := range clients {
+		cl.Close()
+	}
+}
+
+// nobodyThere reports that no process listens where one was asked: it is gone, for its
+// listener ends last.
+func nobodyThere(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
