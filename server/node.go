@@ -49,7 +49,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
 }
 
 func (n *Node) open(ctx context.Context) error {
-	v, err := openVolume(n.cfg)
+	v, err := openVolume(n.cfg, n.log)
 	if err != nil {
 		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, err)
 	}
@@ -64,12 +64,14 @@ func (n *Node) open(ctx context.Context) error {
 	return nil
 }
 
-func openVolume(cfg *Config) (*substrate.Volume, error) {
+func openVolume(cfg *Config, log *slog.Logger) (v *substrate.Volume, err error) {
 	fs, err := substrate.MakeDir(cfg.LogDir)
 	if err != nil {
 		return nil, err
 	}
-	v, err := openIn(fs, cfg.ClusterID)
+	if err = fitMount(fs.Mount, log); err == nil {
+		v, err = openIn(fs, cfg.ClusterID)
+	}
 	if err != nil {
 		fs.Unmake()
 	}
