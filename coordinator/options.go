@@ -32,6 +32,9 @@ type Options struct {
 	MinFree, Ballast int64
 	// SpaceInterval is how often free space is looked at; 1 s.
 	SpaceInterval time.Duration
+	// Waiting is told, in one line, what a start waits for that finds the volume full, and
+	// nil when it waits no more. It must not wait itself.
+	Waiting func(why error)
 	// RecoveryBytes bounds what all partitions together have past their recovery
 	// points; 1 GiB (log.recovery.bytes.total).
 	RecoveryBytes int64
@@ -63,6 +66,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.NewTopicID == nil {
 		o.NewTopicID = projections.NewTopicID
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(error) {}
 	}
 	if o.open == nil {
 		o.open = partition.Open

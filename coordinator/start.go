@@ -23,8 +23,13 @@ func clusterStream(v *substrate.Volume) string { return path.Join(v.MetaDir(), "
 // Start makes this process the broker of the volume and returns when that is
 // committed; the partitions are opened in the background. It waits for nobody: an
 // older process with the same node ID is fenced. Another node ID is an error that
-// wraps ErrOtherNode, and then nothing was changed. ctx bounds the start alone.
+// wraps ErrOtherNode, and then nothing was changed. A volume that is full is waited
+// for, see Options.Waiting. ctx bounds the start alone.
 func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, error) {
+	return waitForRoom(ctx, v, opt, startOnce)
+}
+
+func startOnce(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, error) {
 	b := newBroker(v, opt)
 	if err := b.refuseOthers(ctx); err != nil {
 		b.abort(ctx)

@@ -30,6 +30,7 @@ type Node struct {
 	server  *Server
 	broker  *coordinator.Broker
 	ready   atomic.Pointer[coordinator.Broker] // what /readyz asks; nil before the start is over
+	waits   atomic.Pointer[error]              // what the start waits for, if anything
 }
 
 // Open starts a broker. Its order keeps a broker that must not start from changing
@@ -142,6 +143,9 @@ func (n *Node) notReady() error {
 	if b := n.ready.Load(); b != nil {
 		return b.NotReady()
 	}
+	if why := n.waits.Load(); why != nil && *why != nil {
+		return *why
+	}
 	return errStarting
 }
 
@@ -169,6 +173,7 @@ func (n *Node) options() coordinator.Options {
 		MinFree:         n.cfg.MinFree,
 		Ballast:         n.cfg.Ballast,
 		RecoveryBytes:   n.cfg.RecoveryBytes,
+		Waiting:         func(why error) { n.waits.Store(&why) },
 		Log:             n.log,
 	}
 }
