@@ -146,8 +146,11 @@ func (b *Broker) sweepLeftovers() {
 
 func (b *Broker) removeLeftover(dir string, e substrate.DirEntry) error {
 	name := path.Join(dir, e.Name)
-	if e.Dir {
+	switch {
+	case e.Dir && strings.HasPrefix(e.Name, substrate.DeletedPrefix):
 		return b.v.RemoveTree(name)
+	case e.Dir:
+		return b.v.Discard(name)
 	}
 	if err := b.v.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -155,8 +158,8 @@ func (b *Broker) removeLeftover(dir string, e substrate.DirEntry) error {
 	return nil
 }
 
-// orphaned reports a temporary name whose session is sealed, so that nothing
-// built under it can be published any more.
+// orphaned reports a temporary name whose session is sealed, so that what is built under
+// it is published by nobody. Its process may still rename it into place: see Discard.
 func (b *Broker) orphaned(name string) bool {
 	rest, ok := strings.CutPrefix(name, "~new~")
 	session, _, ok2 := strings.Cut(rest, "~")
