@@ -73,6 +73,9 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 		done: make(chan struct{}), stopped: make(chan struct{}), space: newSpace(), recovery: partition.NewRecoveryBudget(opt.RecoveryBytes),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
 	b.began, b.peers = time.Now(), opt.Peers
+	if b.peers == nil {
+		b.peers = newKgoPeers()
+	}
 	b.news, b.reports, b.freed = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	b.cleaner = b.newCleaner()
 	b.run, b.leave = context.WithCancel(context.Background())

@@ -163,8 +163,8 @@ func (b *Broker) removeLeftover(dir string, e substrate.DirEntry) error {
 	return nil
 }
 
-// orphaned reports a temporary name whose session is sealed, so that nothing
-// built under it can be published any more.
+// orphaned reports a temporary name whose session is sealed, so that what is built under
+// it is published by nobody. Its process may still rename it into place: see Discard.
 func (b *Broker) orphaned(name string) bool {
 	rest, ok := strings.CutPrefix(name, "~new~")
 	session, _, ok2 := strings.Cut(rest, "~")

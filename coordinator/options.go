@@ -64,6 +64,9 @@ type Options struct {
 	MinFree, Ballast int64
 	// SpaceInterval is how often free space is looked at; 1 s.
 	SpaceInterval time.Duration
+	// Waiting is told, in one line, what a start waits for that finds the volume full, and
+	// nil when it waits no more. It must not wait itself.
+	Waiting func(why error)
 	// RecoveryBytes bounds what all partitions together have past their recovery
 	// points; 1 GiB (log.recovery.bytes.total).
 	RecoveryBytes int64
@@ -103,9 +106,6 @@ func (o Options) withDefaults() Options {
 	if o.InterBroker == "" && len(o.Listeners) > 0 {
 		o.InterBroker = o.Listeners[0].Name
 	}
-	if o.Peers == nil {
-		o.Peers = newKgoPeers()
-	}
 	orElse(&o.SpaceInterval, time.Second)
 	orElse(&o.RecoveryBytes, 1<<30)
 	if o.Now == nil {
@@ -119,6 +119,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.elect == nil {
 		o.elect = election.Run
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(error) {}
 	}
 	if o.open == nil {
 		o.open = partition.Open

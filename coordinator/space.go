@@ -260,22 +260,22 @@ func (b *Broker) makeBallast() error {
 	if b.opt.Ballast == 0 || b.space.ballast {
 		return nil
 	}
-	return b.take(b.ballastName(), b.opt.Ballast)
+	return fill(b.v, b.ballastName(), b.opt.Ballast)
 }
 
 // writeAway takes some room and gives it back.
 func (b *Broker) writeAway() error {
 	tmp := b.v.TempName(topicsDir, b.dataSession())
-	err := b.take(tmp, reserve)
+	err := fill(b.v, tmp, reserve)
 	if rerr := b.v.Remove(tmp); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 		err = rerr
 	}
 	return err
 }
 
-// take makes a file of n bytes, durably.
-func (b *Broker) take(name string, n int64) error {
-	f, err := b.v.CreateExclusive(name)
+// fill makes a file of n bytes, durably.
+func fill(v *substrate.Volume, name string, n int64) error {
+	f, err := v.CreateExclusive(name)
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (b *Broker) makeRoom() {
 }
 
 // withRoom runs a step of the start, and once more without the ballast if there is no
-// room for it. A volume that is full all the same is not waited for.
+// room for it. A volume that is full all the same ends this try: see waitForRoom.
 func (b *Broker) withRoom(step func() error) error {
 	err := step()
 	if err == nil || !substrate.IsFull(err) || b.ballastSize() < 0 {

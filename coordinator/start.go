@@ -23,8 +23,13 @@ func clusterStream(v *substrate.Volume) string { return path.Join(v.MetaDir(), "
 
 // Start makes this process a broker of the volume's cluster and returns when it is
 // registered there; its partitions are opened in the background. An older process with
-// the same node ID is fenced. ctx bounds the start alone.
+// the same node ID is fenced. A volume that is full is waited for, see Options.Waiting.
+// ctx bounds the start alone.
 func Start(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, error) {
+	return waitForRoom(ctx, v, opt, startOnce)
+}
+
+func startOnce(ctx context.Context, v *substrate.Volume, opt Options) (*Broker, error) {
 	b := newBroker(v, opt)
 	if err := b.start(ctx); err != nil {
 		b.abort(ctx)

@@ -5,52 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
+	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 	"kaas.dev/kaas/metalog"
 )
-
-// seeds is how many seeds a sweep runs: KAAS_SIM_SEEDS, else def.
-func seeds(t *testing.T, def int) int {
-	if s := os.Getenv("KAAS_SIM_SEEDS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("KAAS_SIM_SEEDS: %v", err)
-		}
-		return n
-	}
-	if testing.Short() {
-		return min(def, 20)
-	}
-	return def
-}
 
 // TestSweep runs brokers that take one stream from each other, and readers that
 // follow it, on hosts that crash, freeze and lose replies, at every k-th call.
 // Every acknowledged and every shown state must lie on one chain, and a fresh
 // owner at the end must continue it.
 func TestSweep(t *testing.T) {
-	first := int64(1)
-	if s := os.Getenv("KAAS_SIM_SEED"); s != "" {
-		first, _ = strconv.ParseInt(s, 10, 64)
-	}
 	var total stats
-	for i := range int64(seeds(t, 1000)) {
-		st, err := sweep(t, first+i, substrate.Breaks{})
-		if err != nil {
-			t.Fatalf("seed %d (replay: KAAS_SIM_SEED=%d KAAS_SIM_SEEDS=1): %v", first+i, first+i, err)
-		}
+	sweep.Run(t, 1000, func(seed int64) error {
+		st, err := simulate(t, seed, substrate.Breaks{})
 		total.add(st)
-	}
+		return err
+	})
 	t.Logf("%+v", total)
 	if total.Acked == 0 || total.Claims == 0 || total.Shown == 0 || total.Fenced == 0 {
 		t.Fatalf("the sweep did nothing: %+v", total)
@@ -72,14 +49,10 @@ func TestSweepCatches(t *testing.T) {
 		"missing directory fsync":                 {NoDirSync: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 3000
-			for seed := int64(1); seed <= most; seed++ {
-				if _, err := sweep(t, seed, b); err != nil {
-					t.Logf("caught at seed %d: %v", seed, strings.SplitN(err.Error(), "\n", 2)[0])
-					return
-				}
-			}
-			t.Fatalf("%d seeds pass without this rule", most)
+			sweep.Catches(t, 3000, func(seed int64) error {
+				_, err := simulate(t, seed, b)
+				return err
+			})
 		})
 	}
 }
@@ -147,32 +120,15 @@ type simProcess struct {
 
 var hostNames = []string{"a", "b", "c"}
 
-func sweep(t *testing.T, seed int64, breaks substrate.Breaks) (st stats, err error) {
+func simulate(t *testing.T, seed int64, breaks substrate.Breaks) (st stats, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
-		cfg := nfssim.Config{Seed: seed, TraceLen: 400, Local: rng.IntN(4) == 0, Delegations: rng.IntN(2) == 0}
-		if !cfg.Local {
-			cfg.StaleList = []float64{0, 0.1, 0.5}[rng.IntN(3)]
-			cfg.Late = []float64{0, 0.5}[rng.IntN(2)]
-			cfg.RestartStale = rng.IntN(2) == 0
-		}
+		cfg := sweep.Config(seed, rng)
 		cfg.StaleIn = func(dir string) bool { return !strings.HasPrefix(dir, substrate.SessionsDir) }
-		cfg.LostReply = []float64{0, 0.02, 0.1}[rng.IntN(3)]
 		w := &world{rng: rng, o: &oracle{absent: map[string]bool{}}, breaks: breaks, procs: map[string]*simProcess{}, local: cfg.Local, thaw: map[*nfssim.Host]time.Time{}, ops: 1000 + rng.IntN(2500)}
-		faults := []float64{0, 0.002, 0.02}[rng.IntN(3)]
-		frng := rand.New(rand.NewPCG(uint64(seed), 2))
-		cfg.Fault = func(op nfssim.Op) error {
-			if frng.Float64() >= faults {
-				return nil
-			}
-			e := []error{syscall.EIO, syscall.ENOSPC}[frng.IntN(2)]
-			if frng.IntN(2) == 0 {
-				return nfssim.Applied(e)
-			}
-			return e
-		}
+		cfg.Fault = sweep.Faults(seed, []float64{0, 0.002, 0.02}[rng.IntN(3)])
 		w.sim = nfssim.New(cfg)
-		v := &substrate.Volume{FS: w.sim.Server(), NewID: ids(fmt.Sprint("birth", seed))}
+		v := &substrate.Volume{FS: w.sim.Server(), NewID: sweep.IDs(fmt.Sprint("birth", seed))}
 		if err = v.Init(""); err == nil {
 			err = metalog.Ensure(v, stream, &journalSchema, "birth", time.Now())
 		}
@@ -204,17 +160,6 @@ func sweep(t *testing.T, seed int64, breaks substrate.Breaks) (st stats, err err
 	return st, err
 }
 
-func ids(prefix string) func() string {
-	var mu sync.Mutex
-	n := 0
-	return func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		n++
-		return fmt.Sprintf("%s.%d", prefix, n)
-	}
-}
-
 // start runs a new process on a host: a broker that writes, and a reader.
 func (w *world) start(i int) {
 	h := w.sim.Host(hostNames[i])
@@ -224,9 +169,9 @@ func (w *world) start(i int) {
 	p.cancel = cancel
 	w.procs[hostNames[i]] = p
 	b := &broker{w: w, name: p.name, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
-	b.v = &substrate.Volume{FS: p, NewID: ids(p.name), Breaks: w.breaks}
+	b.v = &substrate.Volume{FS: p, NewID: sweep.IDs(p.name), Breaks: w.breaks}
 	w.wg.Go(func() { b.run(ctx) })
-	rv := &substrate.Volume{FS: p, NewID: ids(p.name + "r"), Breaks: w.breaks}
+	rv := &substrate.Volume{FS: p, NewID: sweep.IDs(p.name + "r"), Breaks: w.breaks}
 	w.wg.Go(func() { w.read(ctx, p.name, rv) })
 }
 
@@ -288,7 +233,7 @@ func (b *broker) run(ctx context.Context) {
 	var s *substrate.Session
 	defer func() { closeSession(s) }()
 	for ctx.Err() == nil {
-		sleep(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
+		sweep.Pause(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
 		if s == nil || s.IsFenced() || b.rng.IntN(4) == 0 {
 			closeSession(s)
 			var err error
@@ -344,7 +289,7 @@ func (b *broker) lead(ctx context.Context, wr *metalog.Writer[journal]) {
 		wg.Go(func() {
 			for n := range 1 + rng.IntN(6) {
 				// No two at one instant: what races for real does not replay.
-				sleep(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(i)*time.Microsecond)
+				sweep.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(i)*time.Microsecond)
 				if !b.publish(ctx, wr, fmt.Sprintf("%s.%d.%d.%d", b.name, b.leads, i, n)) {
 					return
 				}
@@ -405,7 +350,7 @@ func (w *world) read(ctx context.Context, name string, v *substrate.Volume) {
 // final has a fresh owner continue the stream with no faults left.
 func (w *world) final() {
 	ctx := context.Background()
-	v := &substrate.Volume{FS: w.sim.Server(), NewID: ids("final")}
+	v := &substrate.Volume{FS: w.sim.Server(), NewID: sweep.IDs("final")}
 	res, err := metalog.Verify(v, stream, &journalSchema)
 	if err != nil || res.Faults() > 0 {
 		w.o.violate("verify at rest: %v %+v", err, res)
@@ -438,13 +383,4 @@ func (w *world) final() {
 	}
 	_ = wr.Abandon(ctx)
 	_ = s.Close(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/faultfs"
+	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 	"kaas.dev/kaas/metalog"
 )
 
@@ -171,11 +172,11 @@ func crashWithBudget(t *testing.T, rng *rand.Rand) {
 					return
 				}
 				acked.Add(int64(size))
-				sleep(ctx, pause)
+				sweep.Pause(ctx, pause)
 			}
 		})
 	}
-	sleep(ctx, time.Duration(100+rng.IntN(300))*time.Millisecond)
+	sweep.Pause(ctx, time.Duration(100+rng.IntN(300))*time.Millisecond)
 	if n := budget.Used(); n > total {
 		t.Errorf("%d bytes used", n)
 	}

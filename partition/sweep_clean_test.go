@@ -5,13 +5,13 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 )
 
 // TestSweepClean is TestSweep with retention, DeleteRecords and compaction going on. No
@@ -19,13 +19,11 @@ import (
 // fetch gets somewhere.
 func TestSweepClean(t *testing.T) {
 	var total sweepStats
-	for seed := range int64(seeds(t, 300)) {
-		st, err := sweepWith(t, seed+1, breaks{}, substrate.Breaks{}, cleaned)
-		if err != nil {
-			t.Fatalf("seed %d (of TestSweepClean): %v", seed+1, err)
-		}
+	sweep.Run(t, 300, func(seed int64) error {
+		st, err := simulateWith(t, seed, breaks{}, substrate.Breaks{}, cleaned)
 		total.add(st)
-	}
+		return err
+	})
 	t.Logf("%+v", total)
 	if total.Deleted == 0 || total.Retained == 0 || total.Compacted == 0 {
 		t.Fatalf("the sweep did nothing: %+v", total)
@@ -43,14 +41,10 @@ func TestSweepCleanCatches(t *testing.T) {
 		"high watermark left in an old segment": {staleMarks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 3000
-			for seed := int64(1); seed <= most; seed++ {
-				if _, err := sweepWith(t, seed, b, substrate.Breaks{}, cleaned); err != nil {
-					t.Logf("caught at seed %d: %v", seed, strings.SplitN(err.Error(), "\n", 2)[0])
-					return
-				}
-			}
-			t.Fatalf("%d seeds pass without this rule", most)
+			sweep.Catches(t, 3000, func(seed int64) error {
+				_, err := simulateWith(t, seed, b, substrate.Breaks{}, cleaned)
+				return err
+			})
 		})
 	}
 }
@@ -129,7 +123,7 @@ func (k *keyOracle) tooOld(o *oracle, err error, at int64, f Fetched) bool {
 func (b *simBroker) clean(ctx context.Context, p *Partition, rng *rand.Rand) {
 	o, k := b.w.o, b.w.keys
 	for range 1 + rng.IntN(6) {
-		sleep(ctx, time.Duration(rng.IntN(400))*time.Millisecond+100*time.Nanosecond)
+		sweep.Pause(ctx, time.Duration(rng.IntN(400))*time.Millisecond+100*time.Nanosecond)
 		var err error
 		var done *int
 		switch n := rng.IntN(8); {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 )
 
 // simClient is an idempotent producer that outlives brokers. It has at most five batches
@@ -71,7 +72,7 @@ func (b *simBroker) produceOnce(ctx context.Context, p *Partition, c *simClient,
 		c.busy = false
 	}()
 	for range 1 + rng.IntN(8) {
-		sleep(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(c.id)*7*time.Nanosecond)
+		sweep.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(c.id)*7*time.Nanosecond)
 		if ctx.Err() != nil || p.Err() != nil {
 			return
 		}
@@ -90,7 +91,7 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 	}
 	var flight []pending
 	for n, end := c.answered, c.answered+1+rng.IntN(5); n < end; n++ {
-		sleep(ctx, time.Microsecond) // the writer that the first one starts must not race with the second
+		sweep.Pause(ctx, time.Microsecond) // the writer that the first one starts must not race with the second
 		x := c.batch(n, rng)
 		o.mu.Lock()
 		before := o.acked
@@ -174,14 +175,10 @@ func TestSweepCatchesProducers(t *testing.T) {
 		"the manifest is ahead of the log":       {snapshotAhead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 3000
-			for seed := int64(1); seed <= most; seed++ {
-				if _, err := sweep(t, seed, b, substrate.Breaks{}); err != nil {
-					t.Logf("caught at seed %d: %v", seed, strings.SplitN(err.Error(), "\n", 2)[0])
-					return
-				}
-			}
-			t.Fatalf("%d seeds pass without this rule", most)
+			sweep.Catches(t, 3000, func(seed int64) error {
+				_, err := simulate(t, seed, b, substrate.Breaks{})
+				return err
+			})
 		})
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,40 +17,20 @@ import (
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
+	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 	"kaas.dev/kaas/metalog"
 )
-
-// seeds is how many seeds a sweep runs: KAAS_SIM_SEEDS, else def.
-func seeds(t *testing.T, def int) int {
-	if s := os.Getenv("KAAS_SIM_SEEDS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("KAAS_SIM_SEEDS: %v", err)
-		}
-		return n
-	}
-	if testing.Short() {
-		return min(def, 20)
-	}
-	return def
-}
 
 // TestSweep has brokers on several hosts take a partition from each other while they
 // append and read, with crashes, power losses, freezes, lost replies and faults at every
 // k-th call. What one of them acknowledged or showed holds for all of them, for good.
 func TestSweep(t *testing.T) {
-	first := int64(1)
-	if s := os.Getenv("KAAS_SIM_SEED"); s != "" {
-		first, _ = strconv.ParseInt(s, 10, 64)
-	}
 	var total sweepStats
-	for i := range int64(seeds(t, 400)) {
-		st, err := sweep(t, first+i, breaks{}, substrate.Breaks{})
-		if err != nil {
-			t.Fatalf("seed %d (replay: KAAS_SIM_SEED=%d KAAS_SIM_SEEDS=1): %v", first+i, first+i, err)
-		}
+	sweep.Run(t, 400, func(seed int64) error {
+		st, err := simulate(t, seed, breaks{}, substrate.Breaks{})
 		total.add(st)
-	}
+		return err
+	})
 	t.Logf("%+v", total)
 	if total.Acked == 0 || total.Opened == 0 || total.Shown == 0 || total.Refused == 0 || total.Adopted == 0 || total.Again == 0 {
 		t.Fatalf("the sweep did nothing: %+v", total)
@@ -79,14 +57,10 @@ func TestSweepCatches(t *testing.T) {
 		"manifest's base listed before the sealing": {Breaks: substrate.Breaks{ListBeforeSeal: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 3000
-			for seed := int64(1); seed <= most; seed++ {
-				if _, err := sweep(t, seed, b.breaks, b.Breaks); err != nil {
-					t.Logf("caught at seed %d: %v", seed, strings.SplitN(err.Error(), "\n", 2)[0])
-					return
-				}
-			}
-			t.Fatalf("%d seeds pass without this rule", most)
+			sweep.Catches(t, 3000, func(seed int64) error {
+				_, err := simulate(t, seed, b.breaks, b.Breaks)
+				return err
+			})
 		})
 	}
 }
@@ -186,34 +160,17 @@ type simProcess struct {
 var hostNames = []string{"a", "b", "c"}
 
 func simConfig(seed int64, rng *rand.Rand) nfssim.Config {
-	cfg := nfssim.Config{Seed: seed, TraceLen: 400, Local: rng.IntN(4) == 0, Delegations: rng.IntN(2) == 0}
-	if !cfg.Local {
-		cfg.StaleList = []float64{0, 0.1, 0.5}[rng.IntN(3)]
-		cfg.Late = []float64{0, 0.5}[rng.IntN(2)]
-		cfg.RestartStale = rng.IntN(2) == 0
-	}
-	cfg.LostReply = []float64{0, 0.02, 0.1}[rng.IntN(3)]
-	rate := []float64{0, 0.002, 0.01}[rng.IntN(3)]
-	faults := rand.New(rand.NewPCG(uint64(seed), 2))
-	cfg.Fault = func(op nfssim.Op) error {
-		if faults.Float64() >= rate {
-			return nil
-		}
-		e := []error{syscall.EIO, syscall.ENOSPC}[faults.IntN(2)]
-		if faults.IntN(2) == 0 {
-			return nfssim.Applied(e)
-		}
-		return e
-	}
+	cfg := sweep.Config(seed, rng)
+	cfg.Fault = sweep.Faults(seed, []float64{0, 0.002, 0.01}[rng.IntN(3)])
 	return cfg
 }
 
-func sweep(t *testing.T, seed int64, b breaks, rules substrate.Breaks) (st sweepStats, err error) {
-	return sweepWith(t, seed, b, rules, nil)
+func simulate(t *testing.T, seed int64, b breaks, rules substrate.Breaks) (st sweepStats, err error) {
+	return simulateWith(t, seed, b, rules, nil)
 }
 
-// sweepWith lets a test choose more of what goes on.
-func sweepWith(t *testing.T, seed int64, b breaks, rules substrate.Breaks, more func(*world)) (st sweepStats, err error) {
+// simulateWith lets a test choose more of what goes on.
+func simulateWith(t *testing.T, seed int64, b breaks, rules substrate.Breaks, more func(*world)) (st sweepStats, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		cfg := simConfig(seed, rng)
@@ -229,7 +186,7 @@ func sweepWith(t *testing.T, seed int64, b breaks, rules substrate.Breaks, more 
 		if more != nil {
 			more(w)
 		}
-		v := &substrate.Volume{FS: w.sim.Server(), NewID: ids("birth")}
+		v := &substrate.Volume{FS: w.sim.Server(), NewID: sweep.IDs("birth")}
 		ok(t, v.Init(""))
 		ok(t, BuildTopic(v, "birth", testID, testTopic, 1, time.Now()))
 		for i := range hostNames {
@@ -257,17 +214,6 @@ func sweepWith(t *testing.T, seed int64, b breaks, rules substrate.Breaks, more 
 	return st, err
 }
 
-func ids(prefix string) func() string {
-	var mu sync.Mutex
-	n := 0
-	return func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		n++
-		return fmt.Sprintf("%s.%d", prefix, n)
-	}
-}
-
 // start runs a new process on a host.
 func (w *world) start(i int) {
 	w.nextID++
@@ -277,7 +223,7 @@ func (w *world) start(i int) {
 	p.cancel = cancel
 	w.procs[hostNames[i]] = p
 	b := &simBroker{w: w, name: name, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), cfg: w.cfg,
-		v: &substrate.Volume{FS: p, NewID: ids(name), Breaks: w.rules}}
+		v: &substrate.Volume{FS: p, NewID: sweep.IDs(name), Breaks: w.rules}}
 	if w.rng.IntN(2) == 0 {
 		b.v.FS = substrate.NewPool(p, substrate.PoolLimits{})
 		b.cfg.Recovery = NewRecoveryBudget(int64(100 + w.rng.IntN(1000)))
@@ -385,7 +331,7 @@ func (b *simBroker) run(ctx context.Context) {
 	}
 	defer closeSession()
 	for ctx.Err() == nil {
-		sleep(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
+		sweep.Pause(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
 		if s == nil || s.IsFenced() || b.rng.IntN(4) == 0 {
 			closeSession()
 			var err error
@@ -456,7 +402,7 @@ func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition
 		wg.Go(func() { b.clean(ctx, p, rng) })
 	}
 	wg.Wait()
-	sleep(ctx, time.Millisecond) // an append just made must not race with the end
+	sweep.Pause(ctx, time.Millisecond) // an append just made must not race with the end
 	end, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if b.rng.IntN(2) == 0 {
@@ -475,7 +421,7 @@ func (b *simBroker) produce(ctx context.Context, p *Partition, id int, rng *rand
 	var open []sent
 	for n := range 1 + rng.IntN(8) {
 		// No two at one instant: what races for real does not replay.
-		sleep(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(id+1)*time.Microsecond)
+		sweep.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(id+1)*time.Microsecond)
 		var vs []string
 		for r := range 1 + rng.IntN(3) {
 			vs = append(vs, fmt.Sprintf("%s.%d.%d.%d.%d", b.name, b.leads, id, n, r))
@@ -524,7 +470,7 @@ func (b *simBroker) count(err error) {
 func (b *simBroker) consume(ctx context.Context, s *substrate.Session, p *Partition, rng *rand.Rand) {
 	o := b.w.o
 	for range 1 + rng.IntN(6) {
-		sleep(ctx, time.Duration(rng.IntN(400))*time.Millisecond+500*time.Nanosecond)
+		sweep.Pause(ctx, time.Duration(rng.IntN(400))*time.Millisecond+500*time.Nanosecond)
 		_, hw, _ := p.Offsets()
 		at := max(0, hw-int64(rng.IntN(40)))
 		o.mu.Lock()
@@ -568,7 +514,7 @@ func (w *world) final(t *testing.T) {
 	if o.bad != nil {
 		return
 	}
-	v := &substrate.Volume{FS: w.sim.Server(), NewID: ids("final")}
+	v := &substrate.Volume{FS: w.sim.Server(), NewID: sweep.IDs("final")}
 	s, err := v.OpenSession(substrate.Identity{})
 	ok(t, err)
 	e, err := metalog.NextEpoch(v, ManifestStream(testID, 0))
@@ -610,15 +556,6 @@ func (w *world) final(t *testing.T) {
 	_ = s.Close(context.Background())
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // A seed replays: the same calls in the same order.
 func TestSweepReplays(t *testing.T) {
 	// What goroutines do between two calls races for real, so that on a busy machine a
@@ -626,9 +563,9 @@ func TestSweepReplays(t *testing.T) {
 	const seeds, most = 40, 6
 	other := 0
 	for seed := int64(1); seed <= seeds; seed++ {
-		a, err := sweep(t, seed, breaks{}, substrate.Breaks{})
+		a, err := simulate(t, seed, breaks{}, substrate.Breaks{})
 		ok(t, err)
-		b, err := sweep(t, seed, breaks{}, substrate.Breaks{})
+		b, err := simulate(t, seed, breaks{}, substrate.Breaks{})
 		ok(t, err)
 		a.Unanswered, b.Unanswered = 0, 0 // who had not heard when its process died
 		a.Refused, b.Refused = 0, 0

@@ -30,6 +30,7 @@ type Node struct {
 	server  *Server
 	broker  *coordinator.Broker
 	ready   atomic.Pointer[coordinator.Broker] // what /readyz asks; nil before the start is over
+	waits   atomic.Pointer[error]              // what the start waits for, if anything
 }
 
 // Open starts a broker. Its order keeps a broker that must not start from changing
@@ -49,7 +50,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
 }
 
 func (n *Node) open(ctx context.Context) error {
-	v, err := openVolume(n.cfg)
+	v, err := openVolume(n.cfg, n.log)
 	if err != nil {
 		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, err)
 	}
@@ -64,12 +65,14 @@ func (n *Node) open(ctx context.Context) error {
 	return nil
 }
 
-func openVolume(cfg *Config) (*substrate.Volume, error) {
+func openVolume(cfg *Config, log *slog.Logger) (v *substrate.Volume, err error) {
 	fs, err := substrate.MakeDir(cfg.LogDir)
 	if err != nil {
 		return nil, err
 	}
-	v, err := openIn(fs, cfg.ClusterID)
+	if err = fitMount(fs.Mount, log); err == nil {
+		v, err = openIn(fs, cfg.ClusterID)
+	}
 	if err != nil {
 		fs.Unmake()
 	}
@@ -140,6 +143,9 @@ func (n *Node) notReady() error {
 	if b := n.ready.Load(); b != nil {
 		return b.NotReady()
 	}
+	if why := n.waits.Load(); why != nil && *why != nil {
+		return *why
+	}
 	return errStarting
 }
 
@@ -167,6 +173,7 @@ func (n *Node) options() coordinator.Options {
 		MinFree:         n.cfg.MinFree,
 		Ballast:         n.cfg.Ballast,
 		RecoveryBytes:   n.cfg.RecoveryBytes,
+		Waiting:         func(why error) { n.waits.Store(&why) },
 		Log:             n.log,
 	}
 }

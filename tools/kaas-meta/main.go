@@ -1,12 +1,15 @@
 // Command kaas-meta reads a kaas volume: the history of its streams, the state at
-// any retained position, and whether all of it is sound. These commands work on
-// the directory, with or without brokers running, and change nothing.
+// any retained position, whether all of it is sound, and whether the volume can be used
+// at all. These commands work on the directory, with or without brokers running, and
+// change nothing; probe writes, in a directory of its own.
 //
 //	kaas-meta --dir DIR log  [--stream cluster|topics/TOPIC/PARTITION] [-o table|json|yaml]
 //	kaas-meta --dir DIR dump [--stream …] [--at POSITION] [-o yaml|json]
 //	kaas-meta --dir DIR verify [-o table|json|yaml]
+//	kaas-meta --dir DIR probe [-o table|json|yaml]
 //
-// Exit codes: 0 done, 1 it could not be done, 3 verify found faults.
+// Exit codes: 0 done, 1 it could not be done or a check of probe failed, 3 verify found
+// faults.
 package main
 
 import (
@@ -43,13 +46,13 @@ func rootCommand(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "kaas-meta",
 		Short:         "Read the history and the state on a kaas volume",
-		Long:          "Read the history and the state on a kaas volume, offline, changing nothing.\nExit codes: 0 done, 1 it could not be done, 3 verify found faults.",
+		Long:          "Read the history and the state on a kaas volume, offline, changing nothing but where probe tries the volume.\nExit codes: 0 done, 1 it could not be done or a check of probe failed, 3 verify found faults.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	cmd.SetOut(out)
 	cmd.PersistentFlags().StringVar(&a.dir, "dir", "", "the volume's directory (log.dirs of its brokers)")
-	cmd.AddCommand(a.logCommand(), a.dumpCommand(), a.verifyCommand())
+	cmd.AddCommand(a.logCommand(), a.dumpCommand(), a.verifyCommand(), a.probeCommand())
 	return cmd
 }
 
