@@ -22,9 +22,10 @@ type LeaderMove struct {
 // IsController reports whether this process owns the cluster stream.
 func (b *Broker) IsController() bool { return true }
 
-// ToController sends a request to the controller and returns its answer. Errors wrap
-// kerr.NotController where the request has not reached one, or kerr.RequestTimedOut
-// where nobody knows.
+// ToController sends a request to the controller and returns its answer, with the unknown
+// tags of both. It goes to that broker alone: a client that splits requests by broker
+// loses the answer's tags. Errors wrap kerr.NotController where the request has not
+// reached one, or kerr.RequestTimedOut where nobody knows.
 func (b *Broker) ToController(context.Context, kmsg.Request) (kmsg.Response, error) {
 	return nil, fmt.Errorf("%w: this broker is its own controller", kerr.NotController)
 }

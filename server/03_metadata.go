@@ -148,7 +148,7 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 	resp := kmsg.NewPtrMetadataResponse()
 	resp.Version = req.Version
 	resp.ClusterID = &s.clusterID
-	resp.ControllerID = s.cfg.NodeID
+	resp.ControllerID = s.controllerFor(r.conn, view)
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = allClusterOps
 	}

@@ -28,40 +28,42 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 	return inTurn(r, func(ctx context.Context) kmsg.Response {
 		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
 		defer cancel()
-		resp := kmsg.NewPtrElectLeadersResponse()
-		resp.Topics = []kmsg.ElectLeadersResponseTopic{}
 		err := r.refused
 		if err == nil && req.ElectionType != electPreferred && req.ElectionType != electUnclean {
 			err = fmt.Errorf("%w: election type %d is unknown", kerr.InvalidRequest, req.ElectionType)
 		}
 		view := s.backend.View()
 		asked := electable(view, req)
-		var moved []error
+		moves := make([]move, len(asked))
+		for i := range moves {
+			moves[i].err = err
+		}
 		if err == nil {
-			moved = s.moveAll(ctx, s.elect(view, req.ElectionType, asked))
+			moves = elect(view, req.ElectionType, asked)
 		}
+		resp := s.elected(asked, s.moveAll(ctx, moves))
 		resp.ErrorCode = s.failure(kmsg.ElectLeaders, err)
-		for i, a := range asked {
-			if err == nil && req.Topics == nil && !a.needed(view) {
-				continue
-			}
-			out := kmsg.NewElectLeadersResponseTopicPartition()
-			out.Partition = a.index
-			why := err
-			if why == nil {
-				why = moved[i]
-			}
-			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.ElectLeaders, why), message(why)
-			if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != a.name {
-				t := kmsg.NewElectLeadersResponseTopic()
-				t.Topic = a.name
-				resp.Topics = append(resp.Topics, t)
-			}
-			t := &resp.Topics[len(resp.Topics)-1]
-			t.Partitions = append(t.Partitions, out)
-		}
 		return resp
 	})
+}
+
+// elected is the answer that tells what became of each partition.
+func (s *Server) elected(asked []askedPartition, errs []error) *kmsg.ElectLeadersResponse {
+	resp := kmsg.NewPtrElectLeadersResponse()
+	resp.Topics = []kmsg.ElectLeadersResponseTopic{}
+	for i, a := range asked {
+		out := kmsg.NewElectLeadersResponseTopicPartition()
+		out.Partition = a.index
+		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.ElectLeaders, errs[i]), message(errs[i])
+		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != a.name {
+			t := kmsg.NewElectLeadersResponseTopic()
+			t.Topic = a.name
+			resp.Topics = append(resp.Topics, t)
+		}
+		t := &resp.Topics[len(resp.Topics)-1]
+		t.Partitions = append(t.Partitions, out)
+	}
+	return resp
 }
 
 // askedPartition is a partition as a request names it; topic is nil where there is none.
@@ -77,28 +79,31 @@ func (a *askedPartition) known() bool {
 
 // needed reports that nobody who lives leads it.
 func (a *askedPartition) needed(view *projections.Cluster) bool {
-	return a.known() && !living(view, a.topic.Partitions[a.index].Leader)
+	return a.known() && !view.Alive(a.topic.Partitions[a.index].Leader)
 }
 
-// electable is what a request is about.
+// electable is what a request is about: of all partitions those that need it.
 func electable(view *projections.Cluster, req *kmsg.ElectLeadersRequest) (out []askedPartition) {
 	if req.Topics == nil {
 		for _, t := range view.Topics() {
 			for i := range t.Partitions {
-				out = append(out, askedPartition{t.Name, t, int32(i)})
+				if a := (askedPartition{t.Name, t, int32(i)}); a.needed(view) {
+					out = append(out, a)
+				}
 			}
 		}
 	}
 	for i := range req.Topics {
+		t := view.Topic(req.Topics[i].Topic)
 		for _, p := range req.Topics[i].Partitions {
-			out = append(out, askedPartition{req.Topics[i].Topic, view.Topic(req.Topics[i].Topic), p})
+			out = append(out, askedPartition{req.Topics[i].Topic, t, p})
 		}
 	}
 	return out
 }
 
 // elect chooses who is to lead.
-func (s *Server) elect(view *projections.Cluster, kind int8, asked []askedPartition) []move {
+func elect(view *projections.Cluster, kind int8, asked []askedPartition) []move {
 	leads := map[int32]int{}
 	for _, t := range view.Topics() {
 		for _, p := range t.Partitions {
@@ -108,11 +113,14 @@ func (s *Server) elect(view *projections.Cluster, kind int8, asked []askedPartit
 	out := make([]move, len(asked))
 	for i := range asked {
 		a := &asked[i]
-		switch to, ok := idlest(view, leads); {
-		case !a.known():
-			out[i].err = kerr.UnknownTopicOrPartition
-		case !a.needed(view):
+		if !a.needed(view) {
 			out[i].err = kerr.ElectionNotNeeded
+			if !a.known() {
+				out[i].err = kerr.UnknownTopicOrPartition
+			}
+			continue
+		}
+		switch to, ok := idlest(view, leads); {
 		case !ok && kind == electUnclean:
 			out[i].err = kerr.EligibleLeadersNotAvailable
 		case !ok:

@@ -54,7 +54,7 @@ func (s *Server) reassignments(r *request, req *kmsg.AlterPartitionAssignmentsRe
 	}
 	seen := map[place]bool{}
 	for i := range req.Topics {
-		in := &req.Topics[i]
+		in, t := &req.Topics[i], view.Topic(req.Topics[i].Topic)
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
 			m, at := move{err: r.refused}, place{in.Topic, p.Partition}
@@ -63,7 +63,7 @@ func (s *Server) reassignments(r *request, req *kmsg.AlterPartitionAssignmentsRe
 			case seen[at]:
 				m.err = fmt.Errorf("%w: the partition stands twice in the request", kerr.InvalidRequest)
 			default:
-				m = reassignment(view, req, &askedPartition{in.Topic, view.Topic(in.Topic), p.Partition}, p.Replicas)
+				m = reassignment(view, req, &askedPartition{in.Topic, t, p.Partition}, p.Replicas)
 			}
 			seen[at] = true
 			out = append(out, m)

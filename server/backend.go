@@ -36,8 +36,10 @@ type Backend interface {
 	Fresh(ctx context.Context, maxAge time.Duration) error
 	// IsController reports whether this broker is the controller.
 	IsController() bool
-	// ToController has the controller answer a request. Errors wrap kerr.NotController
-	// where it has not reached one, or kerr.RequestTimedOut where nobody knows.
+	// ToController has the controller answer a request, whole and as it is, in the newest
+	// version that both know. Unknown tags go along, and come back with the answer. Errors
+	// wrap kerr.NotController where it has not reached one, or kerr.RequestTimedOut where
+	// nobody knows. The request is ToController's to keep.
 	ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
 	// RegisterBroker, BrokerHeartbeat and the following are the controller's: others
 	// answer NOT_CONTROLLER. HeartbeatLost must not wait.

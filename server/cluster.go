@@ -70,16 +70,20 @@ func leaderOf(view *projections.Cluster, t *projections.Topic, index int32) (lea
 		return -1, -1
 	}
 	p := t.Partitions[index]
-	if !living(view, p.Leader) {
+	if !view.Alive(p.Leader) {
 		return -1, -1
 	}
 	return p.Leader, p.Epoch
 }
 
-// living reports whether a broker is registered and not fenced.
-func living(view *projections.Cluster, id int32) bool {
-	b, ok := view.Broker(id)
-	return ok && !b.Fenced
+// controllerFor is whom the clients of c are sent to with changes: the controller or, where
+// it does not live or they cannot reach it, this broker, which passes them on.
+func (s *Server) controllerFor(c *conn, view *projections.Cluster) int32 {
+	b, _ := view.Broker(view.Controller())
+	if _, reachable := b.Listener(c.listener.Name); reachable && !b.Fenced {
+		return b.ID
+	}
+	return s.cfg.NodeID
 }
 
 // shownPartition is a partition as the clients of one listener are shown it.
@@ -99,7 +103,7 @@ func (s *Server) shown(c *conn, view *projections.Cluster, t *projections.Topic,
 	switch {
 	case p.Leader == projections.NoLeader:
 		out.replicas, out.isr, out.err = []int32{}, []int32{}, kerr.LeaderNotAvailable
-	case !living(view, p.Leader) || s.backend.Offline(t.ID, int32(index)) != nil:
+	case !view.Alive(p.Leader) || s.backend.Offline(t.ID, int32(index)) != nil:
 		out.leader, out.isr, out.offline, out.err = projections.NoLeader, []int32{}, one, kerr.LeaderNotAvailable
 	case !reachable:
 		out.leader, out.err = projections.NoLeader, kerr.ListenerNotFound

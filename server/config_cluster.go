@@ -2,9 +2,10 @@ package server
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
+
+	"kaas.dev/kaas/projections"
 )
 
 // clusterKeys are what brokers do with one another.
@@ -35,9 +36,9 @@ var clusterKeys = []configKey{
 		return nil
 	}),
 
-	number("offsets.topic.num.partitions", "16", 1, math.MaxInt16, "Shards that groups are spread over. Fixed when a cluster first makes them.",
+	number("offsets.topic.num.partitions", "16", 1, projections.MaxShards, "Shards that groups are spread over. Fixed when a cluster first makes them.",
 		func(c *Config, n int64) { c.GroupShards = int32(n) }),
-	number("transaction.state.log.num.partitions", "16", 1, math.MaxInt16, "Shards that transactional IDs are spread over. Fixed when a cluster first makes them.",
+	number("transaction.state.log.num.partitions", "16", 1, projections.MaxShards, "Shards that transactional IDs are spread over. Fixed when a cluster first makes them.",
 		func(c *Config, n int64) { c.TxnShards = int32(n) }),
 }
 

@@ -83,6 +83,9 @@ func TestKadmThroughAFollower(t *testing.T) {
 	if rs, err := adm.DeleteTopics(ctx, "made", "auto"); err != nil || rs.Error() != nil {
 		t.Error(err, rs)
 	}
+	if len(f.pos) < 5 {
+		t.Errorf("the follower was asked %d times", len(f.pos))
+	}
 	if ts := n.broker.View().Topics(); len(ts) != 0 {
 		t.Errorf("%d topics are left", len(ts))
 	}

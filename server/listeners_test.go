@@ -117,3 +117,50 @@ func TestRequestsBetweenBrokers(t *testing.T) {
 		t.Errorf("registered with %v", self.Listeners)
 	}
 }
+
+// Clients that take every connection there is keep no broker from its controller.
+func TestBrokersFindAPlace(t *testing.T) {
+	n := startNode(t, t.TempDir(), twoListeners, "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT", "max.connections=2")
+	clients, brokers := n.lns[1].Addr().String(), n.lns[0].Addr().String()
+	for range 2 {
+		dial(t, clients).ask(kmsg.NewPtrMetadataRequest())
+	}
+	dial(t, clients).closed()
+	for range 2 {
+		dial(t, brokers).ask(kmsg.NewPtrMetadataRequest())
+	}
+}
+
+func TestControllerAnswersBrokers(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	self, _ := n.broker.View().Broker(0)
+	f := startFollower(t, n)
+	for name, tc := range map[string]struct {
+		addr                 string
+		cluster              string
+		id                   int32
+		epoch                int64
+		register, beat, take int16
+	}{
+		"follower": {f.addr, n.server.clusterID, 0, self.Epoch, 41, 41, 41},
+		"known":    {n.Addr(), n.server.clusterID, 0, self.Epoch, 0, 0, 0},
+		"earlier":  {n.Addr(), n.server.clusterID, 0, self.Epoch - 1, 0, kerr.StaleBrokerEpoch.Code, kerr.StaleBrokerEpoch.Code},
+		"stranger": {n.Addr(), "other", 9, 1, kerr.InconsistentClusterID.Code, kerr.BrokerIDNotRegistered.Code, kerr.BrokerIDNotRegistered.Code},
+	} {
+		c := dial(t, tc.addr)
+		r, b, a := kmsg.NewPtrBrokerRegistrationRequest(), kmsg.NewPtrBrokerHeartbeatRequest(), kmsg.NewPtrAllocateProducerIDsRequest()
+		r.Version, r.BrokerID, r.ClusterID = 4, tc.id, tc.cluster
+		b.Version, b.BrokerID, b.BrokerEpoch = 2, tc.id, tc.epoch
+		a.BrokerID, a.BrokerEpoch = tc.id, tc.epoch
+		registered := c.ask(r).(*kmsg.BrokerRegistrationResponse)
+		if registered.ErrorCode != tc.register || tc.register == 0 && registered.BrokerEpoch != self.Epoch {
+			t.Errorf("%s: %+v", name, registered)
+		}
+		if got := c.ask(b).(*kmsg.BrokerHeartbeatResponse); got.ErrorCode != tc.beat {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got := c.ask(a).(*kmsg.AllocateProducerIDsResponse); got.ErrorCode != tc.take || tc.take == 0 && got.ProducerIDLen != 1000 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
 		stop:    make(chan struct{}), disk: substrate.NewLane(1),
 	}
+	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns = map[*conn]struct{}{}
 	s.wire, s.cut = context.WithCancel(context.Background())
@@ -88,9 +90,13 @@ func (s *Server) accept(at int, ln net.Listener) {
 	}
 }
 
-// take serves a connection to the listener of that place in the configuration.
+// take serves a connection to the listener of that place in the configuration. Clients
+// that fill the broker keep no brokers out, who come by a listener of their own.
 func (s *Server) take(at int, nc net.Conn) {
 	c, most := s.newConn(&s.cfg.Listeners[at], nc), s.cfg.in(s.backend.View()).MaxConnections
+	if len(s.cfg.Listeners) > 1 && c.listener.Name == s.cfg.InterBroker {
+		most = math.MaxInt64
+	}
 	s.mu.Lock()
 	full := int64(len(s.mu.conns)) >= most || s.draining()
 	if !full {
