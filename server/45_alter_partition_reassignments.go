@@ -4,8 +4,8 @@ package server
 //
 // There is one copy, so an assignment moves the leader to the first broker that it names,
 // and the others are checked alone. Where that broker leads already, nothing happens. A
-// null assignment cancels: a move is over once it is answered, so that there is
-// NO_REASSIGNMENT_IN_PROGRESS. From version 1 a client may forbid that the number of
+// null assignment cancels: a move is published when it is answered, and is not taken back,
+// so that there is NO_REASSIGNMENT_IN_PROGRESS. From version 1 a client may forbid that the number of
 // replicas changes; it is always one.
 
 import (

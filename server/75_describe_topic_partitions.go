@@ -6,7 +6,7 @@ package server
 // request's limit, 2,000 at most. The cursor tells where to go on: in the next request it
 // is where to begin. One that no longer fits what is asked for is INVALID_REQUEST, told of
 // each topic, for the answer has no error of its own. Nobody but the leader is eligible,
-// so that those lists are null.
+// so that those lists are empty; Kafka's own client does not take null ones.
 
 import (
 	"context"
@@ -108,6 +108,7 @@ func (s *Server) describedTopic(r *request, view *projections.Cluster, t *projec
 		o := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		o.Partition, o.LeaderID, o.LeaderEpoch, o.ErrorCode = int32(i), p.leader, p.epoch, codeOf(p.err)
 		o.Replicas, o.ISR, o.OfflineReplicas = p.replicas, p.isr, p.offline
+		o.EligibleLeaderReplicas, o.LastKnownELR = []int32{}, []int32{}
 		out.Partitions = append(out.Partitions, o)
 	}
 	return out, next

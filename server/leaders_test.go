@@ -259,7 +259,7 @@ func TestDescribeTopicPartitionsInPages(t *testing.T) {
 			resp := c.ask(req).(*kmsg.DescribeTopicPartitionsResponse)
 			for _, rt := range resp.Topics {
 				for _, p := range rt.Partitions {
-					if p.LeaderID != 0 || p.ErrorCode != 0 || !slices.Equal(p.Replicas, []int32{0}) || !slices.Equal(p.ISR, []int32{0}) || p.EligibleLeaderReplicas != nil {
+					if p.LeaderID != 0 || p.ErrorCode != 0 || !slices.Equal(p.Replicas, []int32{0}) || !slices.Equal(p.ISR, []int32{0}) || p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil {
 						t.Fatalf("%+v", p)
 					}
 					got = append(got, place{*rt.Topic, p.Partition})
