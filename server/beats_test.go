@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -91,4 +93,26 @@ func TestBeatsKeepTheNewest(t *testing.T) {
 	if got := b.ended(c); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
+}
+
+// A broker that stops closes its connections itself, which tells nothing of the others.
+func TestStopTellsNothingOfOthers(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	self, _ := n.broker.View().Broker(0)
+	b := &another{Backend: n.broker, lost: func(id int32, _ int64) { t.Errorf("broker %d is told to be lost", id) }}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Start(testConfig(t, "unused"), n.server.clusterID, b, []net.Listener{ln}, newMetrics(), testLog(t))
+	req := kmsg.NewPtrBrokerHeartbeatRequest()
+	req.BrokerEpoch = self.Epoch
+	c := dial(t, ln.Addr().String())
+	if resp := c.ask(req).(*kmsg.BrokerHeartbeatResponse); resp.ErrorCode != 0 {
+		t.Error(kerr.ErrorForCode(resp.ErrorCode))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	s.Shutdown(ctx)
+	c.closed()
 }

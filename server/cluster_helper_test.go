@@ -28,6 +28,14 @@ type another struct {
 	moving     []coordinator.LeaderMove
 	awaited    func(substrate.Position)
 	move       func([]coordinator.LeaderMove) []error
+	alter      func(broker string) error
+}
+
+func (a *another) AlterBrokerConfigs(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error {
+	if a.alter == nil {
+		return a.Backend.AlterBrokerConfigs(ctx, name, edit, validateOnly)
+	}
+	return a.alter(name)
 }
 
 func (a *another) View() *projections.Cluster {

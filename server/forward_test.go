@@ -262,3 +262,18 @@ func TestControllerChangesMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// The controller changes the configuration of any broker that is registered.
+func TestConfigsOfAnotherBroker(t *testing.T) {
+	c, _ := movedAway(t, startNode(t, t.TempDir()), another{alter: func(string) error { return nil }})
+	for name, want := range map[string]int16{"": 0, "0": 0, "5": 0, "05": 42, "6": 42, "x": 42} {
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.Version = 1
+		value := "123456"
+		req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeBroker, ResourceName: name,
+			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "log.retention.ms", Value: &value}}}}
+		if got := c.ask(req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0]; got.ErrorCode != want {
+			t.Errorf("broker %q: %+v", name, got)
+		}
+	}
+}
