@@ -195,7 +195,7 @@ func recordErrors(err error) (out []kmsg.ProduceResponseTopicPartitionErrorRecor
 }
 
 func (c *produceCall) pointToLeader(t *projections.Topic, o *kmsg.ProduceResponseTopicPartition) {
-	leader, epoch := leaderOf(t, o.Partition)
+	leader, epoch := leaderOf(c.view, t, o.Partition)
 	o.CurrentLeader.LeaderID, o.CurrentLeader.LeaderEpoch = leader, epoch
 	b, ok := c.view.Broker(leader)
 	if !ok {

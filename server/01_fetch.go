@@ -12,8 +12,8 @@ package server
 // comes at once if there is an error to tell, but a topic that was not known from the
 // start does not keep the others from waiting for records. Answers rest on a Check no
 // older than a second. A consumer is never told an error code that the Java client does
-// not know for Fetch. NOT_LEADER_OR_FOLLOWER carries the leader from version 12 and its
-// address from version 16.
+// not know for Fetch. NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH carry the leader from
+// version 12, if it lives, and its address from version 16.
 
 import (
 	"context"
@@ -277,10 +277,11 @@ func (c *fetchCall) fail(f *fetchFrom, err error) {
 	if errors.Is(err, context.DeadlineExceeded) || !slices.Contains(fetchCodes, f.out.ErrorCode) {
 		f.out.ErrorCode = kerr.KafkaStorageError.Code
 	}
-	if f.out.ErrorCode != kerr.NotLeaderForPartition.Code || c.req.Version < 12 {
+	moved := f.out.ErrorCode == kerr.NotLeaderForPartition.Code || f.out.ErrorCode == kerr.FencedLeaderEpoch.Code
+	if !moved || c.req.Version < 12 {
 		return
 	}
-	leader, epoch := leaderOf(f.found.topic, f.partition)
+	leader, epoch := leaderOf(c.view, f.found.topic, f.partition)
 	f.out.CurrentLeader.LeaderID, f.out.CurrentLeader.LeaderEpoch = leader, epoch
 	b, ok := c.view.Broker(leader)
 	if !ok || c.req.Version < 16 || slices.ContainsFunc(c.resp.Brokers, func(b kmsg.FetchResponseBroker) bool { return b.NodeID == leader }) {

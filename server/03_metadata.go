@@ -4,10 +4,12 @@ package server
 //
 // All topics for a null list (an empty one in version 0), else those named; by ID
 // from version 12. A missing topic is made when both the broker's
-// auto.create.topics.enable and the request (from version 4) allow it, and is
-// answered when it can be written to, or as UNKNOWN_TOPIC_OR_PARTITION, which clients
-// try again, if that takes too long. A partition that the volume keeps from being served
-// has no leader, and its replica is offline. Topic IDs, from version 10, never change.
+// auto.create.topics.enable and the request (from version 4) allow it, by the controller,
+// and is answered when it can be written to, or as UNKNOWN_TOPIC_OR_PARTITION, which
+// clients try again, if that takes too long. Brokers are shown with their address of the
+// listener that was asked. A partition whose leader is fenced, or that the volume keeps
+// from being served, has no leader, and its replica is offline. Topic IDs, from version
+// 10, never change.
 
 import (
 	"context"
@@ -95,6 +97,10 @@ func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*
 func (s *Server) autoCreate(ctx context.Context, missing []*wanted) {
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
 	defer cancel()
+	if !s.backend.IsController() {
+		s.haveCreated(ctx, missing)
+		return
+	}
 	inParallel(len(missing), func(i int) {
 		w := missing[i]
 		spec := coordinator.TopicSpec{Name: *w.name, Partitions: s.cfg.NumPartitions}
@@ -109,13 +115,40 @@ func (s *Server) autoCreate(ctx context.Context, missing []*wanted) {
 	})
 }
 
+// haveCreated has the controller make the topics.
+func (s *Server) haveCreated(ctx context.Context, missing []*wanted) {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = int32(autoCreateWait.Milliseconds())
+	req.Version = req.MaxVersion()
+	for _, w := range missing {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = *w.name, s.cfg.NumPartitions, -1
+		req.Topics = append(req.Topics, t)
+	}
+	codes := map[string]int16{}
+	resp, err := s.askController(ctx, req)
+	if created, ok := resp.(*kmsg.CreateTopicsResponse); ok && err == nil {
+		for i := range created.Topics {
+			codes[created.Topics[i].Topic] = created.Topics[i].ErrorCode
+		}
+	}
+	for _, w := range missing {
+		switch code, ok := codes[*w.name]; {
+		case !ok, code == kerr.RequestTimedOut.Code, code == kerr.NotController.Code:
+			w.err = kerr.UnknownTopicOrPartition // the client asks again
+		case code != kerr.TopicAlreadyExists.Code:
+			w.err = kerr.ErrorForCode(code)
+		}
+	}
+}
+
 func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Response {
 	req := r.msg.(*kmsg.MetadataRequest)
 	view := s.backend.View()
 	resp := kmsg.NewPtrMetadataResponse()
 	resp.Version = req.Version
 	resp.ClusterID = &s.clusterID
-	resp.ControllerID = s.cfg.NodeID
+	resp.ControllerID = s.controllerFor(r.conn, view)
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = allClusterOps
 	}
@@ -127,16 +160,16 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 	resp.Topics = []kmsg.MetadataResponseTopic{}
 	if all {
 		for _, t := range view.Topics() {
-			resp.Topics = append(resp.Topics, s.metadataTopic(req, t))
+			resp.Topics = append(resp.Topics, s.metadataTopic(r, view, t))
 		}
 	}
 	for i := range want {
-		resp.Topics = append(resp.Topics, s.metadataWanted(req, view, &want[i]))
+		resp.Topics = append(resp.Topics, s.metadataWanted(r, view, &want[i]))
 	}
 	return resp
 }
 
-func (s *Server) metadataWanted(req *kmsg.MetadataRequest, view *projections.Cluster, w *wanted) kmsg.MetadataResponseTopic {
+func (s *Server) metadataWanted(r *request, view *projections.Cluster, w *wanted) kmsg.MetadataResponseTopic {
 	var t *projections.Topic
 	err := w.err
 	if err == nil && w.name != nil {
@@ -149,36 +182,32 @@ func (s *Server) metadataWanted(req *kmsg.MetadataRequest, view *projections.Clu
 		}
 	}
 	if t != nil {
-		return s.metadataTopic(req, t)
+		return s.metadataTopic(r, view, t)
 	}
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = w.name, w.id
-	if out.Topic == nil && req.Version < 12 {
+	if out.Topic == nil && r.version < 12 {
 		out.Topic = new(string)
 	}
 	out.ErrorCode = s.failure(kmsg.Metadata, err)
 	return out
 }
 
-func (s *Server) metadataTopic(req *kmsg.MetadataRequest, t *projections.Topic) kmsg.MetadataResponseTopic {
+func (s *Server) metadataTopic(r *request, view *projections.Cluster, t *projections.Topic) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = &t.Name, t.ID
-	if req.IncludeTopicAuthorizedOperations {
+	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations {
 		out.AuthorizedOperations = allTopicOps
 	}
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
-	for i, p := range t.Partitions {
+	for i := range t.Partitions {
 		o := &out.Partitions[i]
 		o.Default()
-		o.Partition, o.Leader, o.LeaderEpoch = int32(i), p.Leader, p.Epoch
-		o.Replicas, o.ISR, o.OfflineReplicas = []int32{p.Leader}, []int32{p.Leader}, []int32{}
-		switch {
-		case p.Leader == projections.NoLeader:
+		p := s.shown(r.conn, view, t, i)
+		o.Partition, o.Leader, o.LeaderEpoch, o.ErrorCode = int32(i), p.leader, p.epoch, codeOf(p.err)
+		o.Replicas, o.ISR, o.OfflineReplicas = p.replicas, p.isr, p.offline
+		if r.version < 6 && errors.Is(p.err, kerr.ListenerNotFound) {
 			o.ErrorCode = kerr.LeaderNotAvailable.Code
-			o.Replicas, o.ISR = []int32{}, []int32{}
-		case s.backend.Offline(t.ID, int32(i)) != nil:
-			o.ErrorCode = kerr.LeaderNotAvailable.Code
-			o.Leader, o.ISR, o.OfflineReplicas = projections.NoLeader, []int32{}, o.Replicas
 		}
 	}
 	return out

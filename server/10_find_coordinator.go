@@ -2,7 +2,8 @@ package server
 
 // FindCoordinator, key 10, versions 0 to 6.
 //
-// This broker answers itself for groups (type 0) and transactional IDs (type 1).
+// The owner of the shard that a group (type 0) or a transactional ID (type 1) falls into,
+// COORDINATOR_NOT_AVAILABLE while it does not live; this broker while there are no shards.
 // Share-group keys (type 2) are between brokers, and refused. Many keys at once from
 // version 4.
 
@@ -11,9 +12,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
 )
 
 var findCoordinatorAPI = api{key: kmsg.FindCoordinator, min: 0, max: 6, start: (*Server).findCoordinator}
+
+// coordinated are the shards by coordinator type.
+var coordinated = map[int8]projections.ShardKind{0: projections.ShardGroups, 1: projections.ShardTxns}
 
 func (s *Server) findCoordinator(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.FindCoordinatorRequest)
@@ -32,10 +38,12 @@ func (s *Server) findCoordinator(_ context.Context, r *request) (reply, error) {
 func (s *Server) coordinatorOf(r *request, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	out := kmsg.NewFindCoordinatorResponseCoordinator()
 	out.Key, out.NodeID, out.Port = key, -1, -1
+	view := s.backend.View()
+	shards, known := coordinated[kind]
 	err := error(kerr.CoordinatorNotAvailable)
-	if kind != 0 && kind != 1 {
+	if !known {
 		err = kerr.InvalidRequest
-	} else if b, ok := s.backend.View().Broker(s.cfg.NodeID); ok {
+	} else if b, ok := view.Broker(s.shardOwner(view, shards, key)); ok && !b.Fenced {
 		if n, ok := s.nodeOf(b, r.conn); ok {
 			out.NodeID, out.Host, out.Port = n.id, n.host, n.port
 			err = nil
@@ -43,4 +51,11 @@ func (s *Server) coordinatorOf(r *request, kind int8, key string) kmsg.FindCoord
 	}
 	out.ErrorCode, out.ErrorMessage = s.failure(kmsg.FindCoordinator, err), message(err)
 	return out
+}
+
+func (s *Server) shardOwner(view *projections.Cluster, kind projections.ShardKind, key string) int32 {
+	if shard, ok := view.ShardOf(kind, key); ok {
+		return view.Shards(kind)[shard].Leader
+	}
+	return s.cfg.NodeID
 }

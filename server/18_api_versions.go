@@ -2,7 +2,7 @@ package server
 
 // ApiVersions, key 18, versions 0 to 5.
 //
-// Tells what apis serves. A version above 5 gets a version 0 body with
+// Tells what apis serves on the listener. A version above 5 gets a version 0 body with
 // UNSUPPORTED_VERSION and the range of key 18, from which clients retry; see
 // apiVersionsTooNew. From version 3 a client names its software, and from version 5
 // the cluster and node it means to talk to (KIP-1242): a mismatch is answered 129.
@@ -37,8 +37,10 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 		r.conn.software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
 	}
 	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(apis))
-	for _, a := range apis {
-		resp.ApiKeys = append(resp.ApiKeys, apiRange(a))
+	for i := range apis {
+		if r.conn.sees(&apis[i]) {
+			resp.ApiKeys = append(resp.ApiKeys, apiRange(apis[i]))
+		}
 	}
 	return now(resp)
 }

@@ -22,7 +22,7 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-var createTopicsAPI = api{key: kmsg.CreateTopics, min: 2, max: 7, start: (*Server).createTopics}
+var createTopicsAPI = api{key: kmsg.CreateTopics, min: 2, max: 7, forward: true, start: (*Server).createTopics}
 
 func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreateTopicsRequest)
@@ -37,7 +37,7 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(req.Topics))
 		inParallel(len(req.Topics), func(i int) {
 			in := &req.Topics[i]
-			resp.Topics[i] = s.createOne(ctx, in, req.ValidateOnly, times[in.Topic] > 1)
+			resp.Topics[i] = s.createOne(ctx, r, in, times[in.Topic] > 1)
 		})
 		return resp
 	})
@@ -49,10 +49,13 @@ func adminTimeout(ctx context.Context, ms int32) (context.Context, context.Cance
 	return context.WithTimeout(ctx, time.Duration(max(ms, 0))*time.Millisecond)
 }
 
-func (s *Server) createOne(ctx context.Context, in *kmsg.CreateTopicsRequestTopic, validateOnly, twice bool) kmsg.CreateTopicsResponseTopic {
+func (s *Server) createOne(ctx context.Context, r *request, in *kmsg.CreateTopicsRequestTopic, twice bool) kmsg.CreateTopicsResponseTopic {
 	out := kmsg.NewCreateTopicsResponseTopic()
 	out.Topic = in.Topic
 	t, err := func() (*projections.Topic, error) {
+		if r.refused != nil {
+			return nil, r.refused
+		}
 		if twice {
 			return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
 		}
@@ -60,7 +63,7 @@ func (s *Server) createOne(ctx context.Context, in *kmsg.CreateTopicsRequestTopi
 		if err != nil {
 			return nil, err
 		}
-		return s.createTopic(ctx, spec, validateOnly)
+		return s.createTopic(ctx, spec, r.msg.(*kmsg.CreateTopicsRequest).ValidateOnly)
 	}()
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreateTopics, err), message(err)

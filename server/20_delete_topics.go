@@ -15,30 +15,39 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-var deleteTopicsAPI = api{key: kmsg.DeleteTopics, min: 1, max: 6, start: (*Server).deleteTopics}
+var deleteTopicsAPI = api{key: kmsg.DeleteTopics, min: 1, max: 6, forward: true, start: (*Server).deleteTopics}
 
 func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DeleteTopicsRequest)
+	topics := topicsToDelete(req)
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
+		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
+		defer cancel()
+		resp := kmsg.NewPtrDeleteTopicsResponse()
+		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
+		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, r, &topics[i]) })
+		return resp
+	})
+}
+
+// topicsToDelete are a request's topics, whatever the version that names them.
+func topicsToDelete(req *kmsg.DeleteTopicsRequest) []kmsg.DeleteTopicsRequestTopic {
 	topics := req.Topics
 	for _, name := range req.TopicNames {
 		t := kmsg.NewDeleteTopicsRequestTopic()
 		t.Topic = &name
 		topics = append(topics, t)
 	}
-	return inTurn(r, func(ctx context.Context) kmsg.Response {
-		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
-		defer cancel()
-		resp := kmsg.NewPtrDeleteTopicsResponse()
-		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
-		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, &topics[i]) })
-		return resp
-	})
+	return topics
 }
 
-func (s *Server) deleteOne(ctx context.Context, in *kmsg.DeleteTopicsRequestTopic) kmsg.DeleteTopicsResponseTopic {
+func (s *Server) deleteOne(ctx context.Context, r *request, in *kmsg.DeleteTopicsRequestTopic) kmsg.DeleteTopicsResponseTopic {
 	out := kmsg.NewDeleteTopicsResponseTopic()
 	out.Topic, out.TopicID = in.Topic, in.TopicID
-	t, err := s.topicToDelete(in)
+	t, err := (*projections.Topic)(nil), r.refused
+	if err == nil {
+		t, err = s.topicToDelete(in)
+	}
 	if err == nil {
 		out.Topic, out.TopicID = &t.Name, t.ID
 		err = s.backend.DeleteTopic(ctx, t.ID)

@@ -3,7 +3,7 @@ package server
 // AlterConfigs, key 33, versions 0 to 2.
 //
 // What the request names becomes all that is set for the resource: every other key
-// goes back to its default. Topics, this broker by its ID, and all brokers by the
+// goes back to its default. Topics, a broker by its ID, and all brokers by the
 // empty name. A resource is changed whole or not at all.
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var alterConfigsAPI = api{key: kmsg.AlterConfigs, min: 0, max: 2, start: (*Server).alterConfigs}
+var alterConfigsAPI = api{key: kmsg.AlterConfigs, min: 0, max: 2, forward: true, start: (*Server).alterConfigs}
 
 func (s *Server) alterConfigs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AlterConfigsRequest)
@@ -24,12 +24,11 @@ func (s *Server) alterConfigs(_ context.Context, r *request) (reply, error) {
 			as[i].ops = append(as[i].ops, configOp{c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value})
 		}
 	}
-	return inTurn(r, func(ctx context.Context) kmsg.Response {
+	return s.alterInTurn(r, as, req.ValidateOnly, func(done []altered) kmsg.Response {
 		resp := kmsg.NewPtrAlterConfigsResponse()
-		for i, err := range s.alterAll(ctx, as, req.ValidateOnly) {
+		for _, d := range done {
 			out := kmsg.NewAlterConfigsResponseResource()
-			out.ResourceType, out.ResourceName = as[i].kind, as[i].name
-			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.AlterConfigs, err), message(err)
+			out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = d.kind, d.name, d.code, d.message
 			resp.Resources = append(resp.Resources, out)
 		}
 		return resp

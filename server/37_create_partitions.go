@@ -16,7 +16,7 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-var createPartitionsAPI = api{key: kmsg.CreatePartitions, min: 0, max: 3, start: (*Server).createPartitions}
+var createPartitionsAPI = api{key: kmsg.CreatePartitions, min: 0, max: 3, forward: true, start: (*Server).createPartitions}
 
 func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreatePartitionsRequest)
@@ -37,7 +37,10 @@ func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) 
 		inParallel(len(topics), func(i int) {
 			in := topics[i]
 			err := fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
-			if times[in.Topic] == 1 {
+			switch {
+			case r.refused != nil:
+				err = r.refused
+			case times[in.Topic] == 1:
 				err = s.growTopic(ctx, in, req.ValidateOnly)
 			}
 			out := kmsg.NewCreatePartitionsResponseTopic()

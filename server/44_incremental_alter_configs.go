@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var incrementalAlterConfigsAPI = api{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, start: (*Server).incrementalAlterConfigs}
+var incrementalAlterConfigsAPI = api{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, forward: true, start: (*Server).incrementalAlterConfigs}
 
 func (s *Server) incrementalAlterConfigs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.IncrementalAlterConfigsRequest)
@@ -24,12 +24,11 @@ func (s *Server) incrementalAlterConfigs(_ context.Context, r *request) (reply, 
 			as[i].ops = append(as[i].ops, configOp{c.Name, c.Op, c.Value})
 		}
 	}
-	return inTurn(r, func(ctx context.Context) kmsg.Response {
+	return s.alterInTurn(r, as, req.ValidateOnly, func(done []altered) kmsg.Response {
 		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
-		for i, err := range s.alterAll(ctx, as, req.ValidateOnly) {
+		for _, d := range done {
 			out := kmsg.NewIncrementalAlterConfigsResponseResource()
-			out.ResourceType, out.ResourceName = as[i].kind, as[i].name
-			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.IncrementalAlterConfigs, err), message(err)
+			out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = d.kind, d.name, d.code, d.message
 			resp.Resources = append(resp.Resources, out)
 		}
 		return resp

@@ -17,7 +17,8 @@ var describeClusterAPI = api{key: kmsg.DescribeCluster, min: 0, max: 2, start: (
 func (s *Server) describeCluster(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeClusterRequest)
 	resp := kmsg.NewPtrDescribeClusterResponse()
-	resp.ClusterID, resp.ControllerID = s.clusterID, s.cfg.NodeID
+	view := s.backend.View()
+	resp.ClusterID, resp.ControllerID = s.clusterID, s.controllerFor(r.conn, view)
 	if req.Version >= 1 && req.EndpointType != 1 {
 		err := kerr.UnsupportedEndpointType
 		if req.EndpointType == 2 {
@@ -31,7 +32,6 @@ func (s *Server) describeCluster(_ context.Context, r *request) (reply, error) {
 	if req.IncludeClusterAuthorizedOperations {
 		resp.ClusterAuthorizedOperations = allClusterOps
 	}
-	view := s.backend.View()
 	for _, n := range s.nodes(view, r.conn, req.IncludeFencedBrokers) {
 		b := kmsg.NewDescribeClusterResponseBroker()
 		b.NodeID, b.Host, b.Port, b.Rack = n.id, n.host, n.port, n.rack

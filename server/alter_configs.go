@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,13 +22,21 @@ const alterTimeout = 30 * time.Second
 // connection are answered: a client that does not wait may count on their order.
 func inTurn(r *request, change func(context.Context) kmsg.Response) (reply, error) {
 	return later(func(ctx context.Context) (kmsg.Response, error) {
-		select {
-		case <-r.turn:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := awaitTurn(ctx, r); err != nil {
+			return nil, err
 		}
 		return change(ctx), nil
 	})
+}
+
+// awaitTurn returns when all earlier requests of the connection are answered.
+func awaitTurn(ctx context.Context, r *request) error {
+	select {
+	case <-r.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // configResource is a resource as a request names it.
@@ -43,9 +52,26 @@ type alteration struct {
 	replace bool // what is not named goes back to its default
 }
 
-// alterAll makes the changes of a request, each resource for itself, and returns an
-// error for each.
-func (s *Server) alterAll(ctx context.Context, as []alteration, validateOnly bool) []error {
+// alterInTurn makes the changes of a request, each resource for itself, and has answer
+// put the outcomes into words.
+func (s *Server) alterInTurn(r *request, as []alteration, validateOnly bool, answer func([]altered) kmsg.Response) (reply, error) {
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
+		out := make([]altered, len(as))
+		for i, err := range s.alterAll(ctx, r, as, validateOnly) {
+			out[i] = altered{as[i].configResource, s.failure(kmsg.Key(r.key), err), message(err)}
+		}
+		return answer(out)
+	})
+}
+
+// altered is what became of one resource.
+type altered struct {
+	configResource
+	code    int16
+	message *string
+}
+
+func (s *Server) alterAll(ctx context.Context, r *request, as []alteration, validateOnly bool) []error {
 	ctx, cancel := context.WithTimeout(ctx, alterTimeout)
 	defer cancel()
 	times := map[configResource]int{}
@@ -54,6 +80,9 @@ func (s *Server) alterAll(ctx context.Context, as []alteration, validateOnly boo
 	}
 	errs := make([]error, len(as))
 	inParallel(len(as), func(i int) {
+		if errs[i] = r.refused; errs[i] != nil {
+			return
+		}
 		if times[as[i].configResource] > 1 {
 			errs[i] = fmt.Errorf("%w: the resource stands twice in the request", kerr.InvalidRequest)
 			return
@@ -71,13 +100,26 @@ func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) 
 	case kmsg.ConfigResourceTypeTopic:
 		return s.alterTopic(ctx, a, validateOnly)
 	case kmsg.ConfigResourceTypeBroker:
-		if a.name != "" && a.name != s.cfg.id() {
-			return fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, a.name)
+		if err := s.checkBroker(a.name); err != nil {
+			return err
 		}
 		return s.alterBroker(ctx, a, validateOnly)
 	default:
 		return fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, a.kind)
 	}
+}
+
+// checkBroker judges a broker's name: of all together, this one, or any that is registered,
+// for the controller does it for all.
+func (s *Server) checkBroker(name string) error {
+	if name == "" || name == s.cfg.id() {
+		return nil
+	}
+	id, err := strconv.ParseInt(name, 10, 32)
+	if _, ok := s.backend.View().Broker(int32(id)); !ok || err != nil || strconv.FormatInt(id, 10) != name {
+		return fmt.Errorf("%w: %.100q is no broker", kerr.InvalidRequest, name)
+	}
+	return nil
 }
 
 func (s *Server) alterBroker(ctx context.Context, a alteration, validateOnly bool) error {

@@ -47,7 +47,7 @@ func connect(t *testing.T, n *Node, plain, slow bool) *client {
 	if plain {
 		theirs = plainConn{theirs}
 	}
-	n.server.take(theirs)
+	n.server.take(0, theirs)
 	return c
 }
 

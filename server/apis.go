@@ -17,6 +17,9 @@ type request struct {
 	msg      kmsg.Request
 	conn     *conn
 	claim    *claim // the memory its bytes take
+	// refused is why nothing that the request asks for can be done. Every part of its
+	// answer says so.
+	refused error
 	// turn is closed when all earlier requests of the connection are answered. Who
 	// makes a large answer waits for it, so that a connection holds one at a time.
 	turn    chan struct{}
@@ -44,6 +47,8 @@ type api struct {
 	min, max int16 // as told by ApiVersions
 	works    int16 // lowest version that is answered; below it the connection is closed
 	records  bool  // requests carry records: their bytes are held until answered
+	inner    bool  // between brokers: served on the inter-broker listener alone
+	forward  bool  // only the controller can do it; start minds request.refused
 	start    func(*Server, context.Context, *request) (reply, error)
 }
 
@@ -68,7 +73,16 @@ func init() { // not a literal: 18 reads the table it stands in
 		alterConfigsAPI,
 		incrementalAlterConfigsAPI,
 		listConfigResourcesAPI,
+		describeLogDirsAPI,
+		electLeadersAPI,
+		alterPartitionReassignmentsAPI,
+		listPartitionReassignmentsAPI,
 		describeClusterAPI,
+		unregisterBrokerAPI,
+		describeTopicPartitionsAPI,
+		brokerRegistrationAPI,
+		brokerHeartbeatAPI,
+		allocateProducerIDsAPI,
 	}
 }
 
@@ -85,4 +99,12 @@ func apiFor(key int16) *api {
 // serves reports whether the version is answered.
 func (a *api) serves(version int16) bool {
 	return a != nil && version >= max(a.min, a.works) && version <= a.max
+}
+
+// serves reports whether the version is answered on that listener.
+func (c *conn) serves(a *api, version int16) bool { return c.sees(a) && a.serves(version) }
+
+// sees reports whether an API is there for those who connect to that listener.
+func (c *conn) sees(a *api) bool {
+	return a != nil && (!a.inner || c.listener.Name == c.s.cfg.InterBroker)
 }

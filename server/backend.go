@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
@@ -31,6 +34,29 @@ type Backend interface {
 	// CheckFresh is a Check begun after the call; Fresh one no older than maxAge.
 	CheckFresh(ctx context.Context) error
 	Fresh(ctx context.Context, maxAge time.Duration) error
+	// IsController reports whether this broker is the controller.
+	IsController() bool
+	// ToController has the controller answer a request, whole and as it is, in the newest
+	// version that both know. Unknown tags go along, and come back with the answer. Errors
+	// wrap kerr.NotController where it has not reached one, or kerr.RequestTimedOut where
+	// nobody knows. The request is ToController's to keep.
+	ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+	// RegisterBroker, BrokerHeartbeat and the following are the controller's: others
+	// answer NOT_CONTROLLER. HeartbeatLost must not wait.
+	RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistrationRequest) *kmsg.BrokerRegistrationResponse
+	BrokerHeartbeat(ctx context.Context, req *kmsg.BrokerHeartbeatRequest) *kmsg.BrokerHeartbeatResponse
+	HeartbeatLost(broker int32, brokerEpoch int64)
+	UnregisterBroker(ctx context.Context, id int32) error
+	// MoveLeaders returns when it is published who leads, with an error or nil for each.
+	MoveLeaders(ctx context.Context, moves []coordinator.LeaderMove) []error
+	// Moving are the handovers under way.
+	Moving() []coordinator.LeaderMove
+	// Shown is the newest position in the view; AwaitShown returns when pos is.
+	Shown() substrate.Position
+	AwaitShown(ctx context.Context, pos substrate.Position) error
+	// Disk is how many bytes the volume has, and how many may still be written. It may hang
+	// as long as the volume does.
+	Disk() (total, usable int64, err error)
 	// Ready reports that every partition assigned to this broker is served.
 	Ready() bool
 }

@@ -34,7 +34,7 @@ func TestProduceRequestsShareABudget(t *testing.T) {
 		var conns []net.Conn
 		for range 2 {
 			mine, theirs := net.Pipe()
-			s.take(theirs)
+			s.take(0, theirs)
 			conns = append(conns, mine)
 			go func() { _, _ = mine.Write(req) }()
 			synctest.Wait()
@@ -68,7 +68,7 @@ func TestLargeControlRequestIsRefused(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := pipeServer(t)
 			mine, theirs := net.Pipe()
-			s.take(theirs)
+			s.take(0, theirs)
 			began := time.Now()
 			head := []byte{byte(tc.size >> 24), byte(tc.size >> 16), byte(tc.size >> 8), byte(tc.size), 0, byte(tc.key), 0, 9, 0, 0, 0, 1}
 			if _, err := mine.Write(head); err != nil {

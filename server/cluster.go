@@ -2,7 +2,8 @@ package server
 
 import (
 	"net"
-	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/projections"
 )
@@ -22,10 +23,12 @@ type node struct {
 	rack *string
 }
 
-// nodeOf is how broker b is reached by the clients of c. Where the operator named
-// no address for this broker, it is the one that the client itself used: it worked.
+// nodeOf is how broker b is reached by the clients of c: through the listener of the
+// same name, for another may ask for less, or not be reachable from there. Where the
+// operator named no address for this broker, it is the one that the client itself
+// used: it worked.
 func (s *Server) nodeOf(b projections.Broker, c *conn) (node, bool) {
-	l, ok := b.Listener(s.cfg.Listeners[0].Name)
+	l, ok := b.Listener(c.listener.Name)
 	if !ok {
 		return node{}, false
 	}
@@ -33,17 +36,12 @@ func (s *Server) nodeOf(b projections.Broker, c *conn) (node, bool) {
 	if b.Rack != "" {
 		n.rack = &b.Rack
 	}
-	if b.ID == s.cfg.NodeID && s.cfg.advertisesUsed() && c != nil {
+	if b.ID == s.cfg.NodeID && s.cfg.advertisesUsed(c.listener) {
 		if a, ok := c.nc.LocalAddr().(*net.TCPAddr); ok {
 			n.host, n.port = a.AddrPort().Addr().Unmap().WithZone("").String(), int32(a.Port)
 		}
 	}
 	return n, true
-}
-
-// advertisesUsed reports whether clients are told the address they connected to.
-func (c *Config) advertisesUsed() bool {
-	return len(c.Advertised) == 0 && slices.Contains([]string{"", "0.0.0.0", "::"}, c.Listeners[0].Host)
 }
 
 // nodes returns the living brokers, and with fenced the others too.
@@ -65,11 +63,50 @@ func topicOf(view *projections.Cluster, byID bool, name string, id [16]byte) *pr
 	return view.Topic(name)
 }
 
-// leaderOf is the leader and leader epoch of a partition, -1 and -1 if unknown.
-func leaderOf(t *projections.Topic, index int32) (leader, epoch int32) {
+// leaderOf is the leader and leader epoch of a partition, -1 and -1 if there is none that
+// lives.
+func leaderOf(view *projections.Cluster, t *projections.Topic, index int32) (leader, epoch int32) {
 	if t == nil || index < 0 || int(index) >= len(t.Partitions) {
 		return -1, -1
 	}
 	p := t.Partitions[index]
+	if !view.Alive(p.Leader) {
+		return -1, -1
+	}
 	return p.Leader, p.Epoch
+}
+
+// controllerFor is whom the clients of c are sent to with changes: the controller or, where
+// it does not live or they cannot reach it, this broker, which passes them on.
+func (s *Server) controllerFor(c *conn, view *projections.Cluster) int32 {
+	b, _ := view.Broker(view.Controller())
+	if _, reachable := b.Listener(c.listener.Name); reachable && !b.Fenced {
+		return b.ID
+	}
+	return s.cfg.NodeID
+}
+
+// shownPartition is a partition as the clients of one listener are shown it.
+type shownPartition struct {
+	leader, epoch          int32
+	replicas, isr, offline []int32
+	err                    error
+}
+
+// shown tells of a leader that lives, is served by the volume, and can be reached.
+func (s *Server) shown(c *conn, view *projections.Cluster, t *projections.Topic, index int) shownPartition {
+	p := t.Partitions[index]
+	one := []int32{p.Leader}
+	out := shownPartition{leader: p.Leader, epoch: p.Epoch, replicas: one, isr: one, offline: []int32{}}
+	b, _ := view.Broker(p.Leader)
+	_, reachable := b.Listener(c.listener.Name)
+	switch {
+	case p.Leader == projections.NoLeader:
+		out.replicas, out.isr, out.err = []int32{}, []int32{}, kerr.LeaderNotAvailable
+	case !view.Alive(p.Leader) || s.backend.Offline(t.ID, int32(index)) != nil:
+		out.leader, out.isr, out.offline, out.err = projections.NoLeader, []int32{}, one, kerr.LeaderNotAvailable
+	case !reachable:
+		out.leader, out.err = projections.NoLeader, kerr.ListenerNotFound
+	}
+	return out
 }

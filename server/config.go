@@ -1,11 +1,9 @@
 package server
 
 import (
-	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"kaas.dev/kaas/partition"
@@ -27,11 +25,27 @@ type Config struct {
 	NodeID     int32
 	Rack       string
 	Listeners  []Endpoint
-	Advertised []Endpoint // empty: the address a client connected to
-	LogDir     string
-	HTTP       string // empty: no http listener
-	ClusterID  string
-	LogLevel   slog.Level
+	Advertised []Endpoint // by the listener's name; of one that is missing see advertisesUsed
+	// InterBroker is the name of the listener that brokers use among themselves.
+	InterBroker string
+	protocols   map[string]string // security protocol by listener name
+	LogDir      string
+	HTTP        string // empty: no http listener
+	ClusterID   string
+	LogLevel    slog.Level
+
+	HeartbeatInterval  time.Duration
+	SessionTimeout     time.Duration // without a heartbeat
+	HandoverWait       time.Duration
+	ControlledShutdown bool
+	Election           string // ElectionVolume or ElectionKubernetes
+	LeaseDuration      time.Duration
+	LeaseRenewDeadline time.Duration
+	LeaseRetry         time.Duration
+	LeaseNamespace     string // of the Lease; empty: where the broker runs
+	LeaseName          string
+	GroupShards        int32 // of a new cluster
+	TxnShards          int32 // of a new cluster
 
 	AutoCreateTopics bool
 	NumPartitions    int32
@@ -67,45 +81,4 @@ type Config struct {
 type setting struct {
 	value  string
 	source string // empty: the default
-}
-
-// endpoints parses a listener list such as PLAINTEXT://:9092.
-func endpoints(s string, needHost bool) ([]Endpoint, error) {
-	var out []Endpoint
-	for _, part := range strings.Split(s, ",") {
-		ep, err := endpoint(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
-		}
-		if needHost && (ep.Host == "" || ep.Host == "0.0.0.0" || ep.Host == "::") {
-			return nil, fmt.Errorf("%q names no host that a client could connect to", part)
-		}
-		if needHost && ep.Port == 0 {
-			return nil, fmt.Errorf("%q names no port that a client could connect to", part)
-		}
-		out = append(out, ep)
-	}
-	if len(out) != 1 {
-		return nil, fmt.Errorf("exactly one listener is supported, not %d", len(out))
-	}
-	return out, nil
-}
-
-func endpoint(s string) (Endpoint, error) {
-	name, addr, ok := strings.Cut(s, "://")
-	if !ok {
-		return Endpoint{}, fmt.Errorf("%q is not NAME://HOST:PORT", s)
-	}
-	if name != "PLAINTEXT" {
-		return Endpoint{}, fmt.Errorf("listener %q: only PLAINTEXT is supported", name)
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return Endpoint{}, fmt.Errorf("%q is not NAME://HOST:PORT", s)
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return Endpoint{}, fmt.Errorf("%q: port %q is not a number from 0 to 65535", s, port)
-	}
-	return Endpoint{name, host, int32(n)}, nil
 }

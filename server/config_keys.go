@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ type configKey struct {
 }
 
 // configKeys is every key there is: the broker's own, and the defaults of topics.
-var configKeys = append(brokerKeys, topicDefaultKeys()...)
+var configKeys = slices.Concat(brokerKeys, clusterKeys, topicDefaultKeys())
 
 // A key that is not connected to anything does not belong here: an unknown name
 // stops the broker, a dead one would lie.
@@ -33,11 +34,10 @@ var brokerKeys = []configKey{
 	number("node.id", "0", 0, math.MaxInt32, "This broker's ID. A newcomer with the same ID takes over at once.",
 		func(c *Config, n int64) { c.NodeID = int32(n) }),
 	text("broker.rack", "", "Rack told to clients in metadata.", func(c *Config, s string) error { c.Rack = s; return nil }),
-	text("listeners", "PLAINTEXT://:9092", "Where clients connect: PLAINTEXT://HOST:PORT.", func(c *Config, s string) (err error) {
-		c.Listeners, err = endpoints(s, false)
-		return err
-	}),
-	text("advertised.listeners", "", "Where clients are told to connect. Empty: the host of listeners, or the address the client used.", setAdvertised),
+	text("listeners", "PLAINTEXT://:9092", "Where clients connect: NAME://HOST:PORT, several with commas between them.", setListeners),
+	text("advertised.listeners", "", "Where the clients of each listener are told to connect. A listener that is not named: its own host, or the address the client used.", setAdvertised),
+	text("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", "The protocol of each listener, NAME:PROTOCOL with commas between them. PLAINTEXT is the only one.", setProtocols),
+	text("inter.broker.listener.name", "", "The listener that brokers use among themselves. Empty: the first.", setInterBroker),
 	text("log.dirs", "./kaas-data", "The shared volume: exactly one directory.", setLogDir),
 	text("http.listeners", ":8080", "HOST:PORT of /healthz, /readyz, /metrics and /debug/pprof. Empty: none.", setHTTP),
 	text("cluster.id", "", "The cluster the directory must belong to; a new directory takes it. Empty: any.", func(c *Config, s string) error {
@@ -177,15 +177,6 @@ func topicDefaultKeys() (keys []configKey) {
 		}})
 	}
 	return keys
-}
-
-func setAdvertised(c *Config, s string) (err error) {
-	if strings.TrimSpace(s) == "" {
-		c.Advertised = nil
-		return nil
-	}
-	c.Advertised, err = endpoints(s, true)
-	return err
 }
 
 func setLogDir(c *Config, s string) error {

@@ -44,10 +44,18 @@ func LoadConfig(src Sources) (*Config, error) {
 		}
 		c.settings[k.name] = s
 	}
+	for _, check := range []func(*Config) (string, error){checkListeners, checkTimes} {
+		if key, err := check(c); err != nil {
+			return nil, keyError(key, c.settings[key].source, err)
+		}
+	}
 	return c, nil
 }
 
 func keyError(key, source string, err error) error {
+	if source == "" {
+		source = "its default"
+	}
 	return fmt.Errorf("config %s (from %s): %w", key, source, err)
 }
 

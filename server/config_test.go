@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,7 +54,13 @@ func TestConfigBadInput(t *testing.T) {
 		{"node.id=x", "whole number"},
 		{"listeners=", "NAME://HOST:PORT"},
 		{"listeners=SSL://:9092", "only PLAINTEXT"},
-		{"listeners=PLAINTEXT://:9092,PLAINTEXT://:9093", "exactly one"},
+		{"listeners=PLAINTEXT://:9092,plaintext://:9093", "twice"},
+		{"listeners=INSIDE://:9092", "no protocol"},
+		{"listeners=PLAINTEXT://:9092,", "NAME://HOST:PORT"},
+		{"listener.security.protocol.map=PLAINTEXT", "NAME:PROTOCOL"},
+		{"listener.security.protocol.map=A:TLS", "NAME:PROTOCOL"},
+		{"inter.broker.listener.name=INSIDE", "none that is called INSIDE"},
+		{"advertised.listeners=OUTSIDE://a:1", "none that is called OUTSIDE"},
 		{"listeners=PLAINTEXT://:99999", "port"},
 		{"listeners=PLAINTEXT://nohost", "NAME://HOST:PORT"},
 		{"advertised.listeners=PLAINTEXT://:9092", "no host"},
@@ -102,18 +109,21 @@ func TestConfigBadInput(t *testing.T) {
 	}
 }
 
+// keyRow is a value for a key, and whether it has reached something.
+type keyRow struct {
+	value string
+	ok    func(*Config) bool
+}
+
 // Every key's value must reach something that is not the parsed text (P-01): here the
 // field it sets, which the tests named beside it see acting.
 func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	topic := &projections.Topic{}
-	table := map[string]struct {
-		value string
-		ok    func(*Config) bool
-	}{
+	table := map[string]keyRow{
 		"node.id":                            {"5", func(c *Config) bool { return (&Node{cfg: c}).options().NodeID == 5 }},
 		"broker.rack":                        {"r1", func(c *Config) bool { return (&Node{cfg: c}).options().Rack == "r1" }},
 		"listeners":                          {"PLAINTEXT://h:1", func(c *Config) bool { return c.Listeners[0].address() == "h:1" }},
-		"advertised.listeners":               {"PLAINTEXT://h:2", func(c *Config) bool { return c.Advertised[0].address() == "h:2" && !c.advertisesUsed() }},
+		"advertised.listeners":               {"PLAINTEXT://h:2", func(c *Config) bool { return c.Advertised[0].address() == "h:2" && !c.advertisesUsed(&c.Listeners[0]) }},
 		"log.dirs":                           {"/x", func(c *Config) bool { return c.LogDir == "/x" }},       // TestProcessRefusals
 		"http.listeners":                     {"h:3", func(c *Config) bool { return c.HTTP == "h:3" }},       // TestHTTP
 		"cluster.id":                         {"abc", func(c *Config) bool { return c.ClusterID == "abc" }},  // TestProcessRefusals
@@ -149,6 +159,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	for name, row := range cleanerKeys(topic) {
 		table[name] = row
 	}
+	maps.Copy(table, clusterKeyRows())
 	for _, k := range configKeys {
 		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {
 			t.Errorf("%s: nothing shows that it reaches anything", k.name)

@@ -32,9 +32,10 @@ const (
 // conn is one client's connection. Its reader starts requests in order, its writer
 // answers them in order; what is between them waits side by side.
 type conn struct {
-	s   *Server
-	nc  net.Conn
-	log *slog.Logger
+	s        *Server
+	nc       net.Conn
+	listener *Endpoint // where it came in
+	log      *slog.Logger
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
@@ -71,8 +72,8 @@ func (p *pending) drop() {
 
 var errDraining = errors.New("the broker is stopping")
 
-func (s *Server) newConn(nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax)}
+func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
+	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax)}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.wire)
 	return c
@@ -96,6 +97,7 @@ func (c *conn) serve() {
 	c.wg.Go(func() { c.cancel(c.write()) })
 	c.wg.Wait()
 	c.hangUp()
+	c.s.tellLost(c)
 	if c.writing != nil {
 		c.writing.drop()
 	}
@@ -159,7 +161,7 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 		return nil, err
 	}
 	a := apiFor(h.key)
-	if !a.serves(h.version) && h.key != kmsg.ApiVersions.Int16() {
+	if !c.serves(a, h.version) && h.key != kmsg.ApiVersions.Int16() {
 		return nil, fmt.Errorf("%s version %d is not served", kmsg.NameForKey(h.key), h.version)
 	}
 	claim, weight, err := c.admit(a, h)
@@ -233,7 +235,7 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	defer c.recovered(h, &err)
 	r := &request{head: h, conn: c, claim: claim, arrived: time.Now(), turn: make(chan struct{})}
 	p = &pending{req: r, claim: claim}
-	if h.key == kmsg.ApiVersions.Int16() && !a.serves(h.version) {
+	if h.key == kmsg.ApiVersions.Int16() && !c.serves(a, h.version) {
 		p.resp = apiVersionsTooNew()
 		return p, nil
 	}
@@ -242,7 +244,7 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	if r.clientID, err = decodeRest(rest, r.msg); err != nil {
 		return nil, err
 	}
-	p.reply, err = a.start(c.s, c.work, r)
+	p.reply, err = c.s.begin(c.work, a, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", kmsg.NameForKey(h.key), h.version, err)
 	}

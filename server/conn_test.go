@@ -38,7 +38,7 @@ func TestSlowRequests(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := pipeServer(t)
 			mine, theirs := net.Pipe()
-			s.take(theirs)
+			s.take(0, theirs)
 			began := time.Now()
 			if _, err := mine.Write(whole[:n]); err != nil {
 				t.Fatal(err)
@@ -67,7 +67,7 @@ func TestIdleCountsFromTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pipeServer(t, "connections.max.idle.ms=1000")
 		mine, theirs := net.Pipe()
-		s.take(theirs)
+		s.take(0, theirs)
 		c := &client{t: t, nc: mine}
 		began := time.Now()
 		c.ask(kmsg.NewPtrListGroupsRequest())
@@ -101,7 +101,7 @@ func TestAnswersKeepTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pipeServer(t)
 		mine, theirs := net.Pipe()
-		s.take(theirs)
+		s.take(0, theirs)
 		c := &client{t: t, nc: mine}
 		began := time.Now()
 		var wg sync.WaitGroup
@@ -144,9 +144,9 @@ func TestShutdownAnswersWhatWasStarted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := pipeServer(t)
 			mine, theirs := net.Pipe()
-			s.take(theirs)
+			s.take(0, theirs)
 			idle, idleTheirs := net.Pipe()
-			s.take(idleTheirs)
+			s.take(0, idleTheirs)
 			if _, err := mine.Write(frame(kmsg.NewPtrListGroupsRequest(), 1)); err != nil {
 				t.Fatal(err)
 			}

@@ -23,6 +23,20 @@
 // the writer has the kernel send them, after a head whose sizes count them; a connection
 // whose records cannot be sent whole is closed.
 //
+// # Listeners
+//
+// A connection knows its listener. Brokers are named to it with their address of the
+// listener of that name, and those without one are not; what is between brokers is there
+// on inter.broker.listener.name alone (see api.inner). The end of a connection that carried
+// a broker's newest heartbeat is told to the backend.
+//
+// # Changes of the cluster
+//
+// They are the controller's (see api.forward). Another broker passes the request on with
+// an unknown tag that keeps it from being passed on again, looks for a controller as long
+// as the request may take, and answers when its own view has come to the position that the
+// controller's answer names.
+//
 // # Fetch sessions
 //
 // A session (KIP-227) is what a consumer fetches and what it was last told of each

@@ -2,6 +2,7 @@ package server
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,7 @@ type metrics struct {
 	topicMessages *prometheus.CounterVec
 	topicIn       *prometheus.CounterVec
 	topicOut      *prometheus.CounterVec
+	topicThere    atomic.Pointer[func(topic string) bool] // nil until there is a view
 }
 
 func newMetrics() *metrics {

@@ -179,18 +179,12 @@ func (n *Node) options() coordinator.Options {
 }
 
 // advertised is what the cluster is told of how clients reach this broker.
-func (n *Node) advertised(hostname string) (out []projections.Listener) {
-	for i, ep := range n.cfg.Listeners {
-		l := projections.Listener{Name: ep.Name, Host: ep.Host, Port: int32(n.lns[i].Addr().(*net.TCPAddr).Port)}
-		if n.cfg.advertisesUsed() {
-			l.Host = hostname
-		}
-		if len(n.cfg.Advertised) > i {
-			l.Host, l.Port = n.cfg.Advertised[i].Host, n.cfg.Advertised[i].Port
-		}
-		out = append(out, l)
+func (n *Node) advertised(hostname string) []projections.Listener {
+	var ports []int32
+	for _, ln := range n.lns {
+		ports = append(ports, int32(ln.Addr().(*net.TCPAddr).Port))
 	}
-	return out
+	return n.cfg.advertised(hostname, ports)
 }
 
 // Addr is where clients connect, HTTPAddr where /metrics is; empty if nowhere.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kaas.dev/kaas/internal/substrate"
 )
 
 // Server answers clients on the listeners it was given.
@@ -23,6 +26,8 @@ type Server struct {
 	answers *answers // bytes of records in answers
 	ids     producerIDs
 	fetches *fetchCache
+	beats   beats
+	disk    substrate.Lane // of looks at the volume's size
 
 	life    context.Context // ends when handlers have to answer with what they know
 	end     context.CancelFunc
@@ -42,38 +47,40 @@ type Server struct {
 	}
 }
 
-// Start serves clients of the cluster on the listeners until Shutdown.
+// Start serves clients of the cluster on lns, which are the configuration's listeners
+// in their order, until Shutdown.
 func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m *metrics, log *slog.Logger) *Server {
 	s := &Server{
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
 		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
-		stop:    make(chan struct{}),
+		stop:    make(chan struct{}), disk: substrate.NewLane(1),
 	}
+	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns = map[*conn]struct{}{}
 	s.wire, s.cut = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancel(s.wire)
-	for _, ln := range lns {
-		s.wg.Go(func() { s.accept(ln) })
+	for i, ln := range lns {
+		s.wg.Go(func() { s.accept(i, ln) })
 	}
 	return s
 }
 
-func (s *Server) accept(ln net.Listener) {
+func (s *Server) accept(at int, ln net.Listener) {
 	for try := 0; ; {
 		nc, err := ln.Accept()
 		if err == nil {
 			try = 0
-			s.take(nc)
+			s.take(at, nc)
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		// Out of descriptors, mostly: others are being served, so wait for some to end.
-		s.log.Warn("accept", "listener", ln.Addr().String(), "err", err)
+		s.log.Warn("accept", "listener", s.cfg.Listeners[at].Name, "address", ln.Addr().String(), "err", err)
 		try = min(try+1, 7)
 		select {
 		case <-time.After(10 * time.Millisecond << try):
@@ -83,8 +90,13 @@ func (s *Server) accept(ln net.Listener) {
 	}
 }
 
-func (s *Server) take(nc net.Conn) {
-	c, most := s.newConn(nc), s.cfg.in(s.backend.View()).MaxConnections
+// take serves a connection to the listener of that place in the configuration. Clients
+// that fill the broker keep no brokers out, who come by a listener of their own.
+func (s *Server) take(at int, nc net.Conn) {
+	c, most := s.newConn(&s.cfg.Listeners[at], nc), s.cfg.in(s.backend.View()).MaxConnections
+	if len(s.cfg.Listeners) > 1 && c.listener.Name == s.cfg.InterBroker {
+		most = math.MaxInt64
+	}
 	s.mu.Lock()
 	full := int64(len(s.mu.conns)) >= most || s.draining()
 	if !full {

@@ -29,8 +29,8 @@ func TestStopAnswersBeforeItCuts(t *testing.T) {
 			s := pipeServer(t)
 			early, earlyTheirs := net.Pipe()
 			late, lateTheirs := net.Pipe()
-			s.take(earlyTheirs)
-			s.take(lateTheirs)
+			s.take(0, earlyTheirs)
+			s.take(0, lateTheirs)
 			a, b := &client{t: t, nc: early}, &client{t: t, nc: late}
 			a.send(kmsg.NewPtrListGroupsRequest())
 			synctest.Wait()
@@ -65,7 +65,7 @@ func TestStopCutsWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pipeServer(t)
 		mine, theirs := net.Pipe()
-		s.take(theirs)
+		s.take(0, theirs)
 		req := kmsg.NewPtrApiVersionsRequest()
 		(&client{t: t, nc: mine}).send(req)
 		synctest.Wait() // the answer waits to be read

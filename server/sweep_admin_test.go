@@ -95,5 +95,5 @@ func (s *sweepTopics) fillAdmin(req kmsg.Request, fresh []string, c *client) fun
 			return nil
 		}
 	}
-	return nil
+	return s.fillCluster(req)
 }

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kaas.dev/kaas/projections"
+)
+
+// wildcards are the hosts that mean every address.
+var wildcards = []string{"", "0.0.0.0", "::"}
+
+// protocols are Kafka's security protocols; only plaintext is served.
+const plaintext = "PLAINTEXT"
+
+var protocols = []string{plaintext, "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
+
+var listenerName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// endpoints parses a listener list such as PLAINTEXT://:9092,INSIDE://10.0.0.1:9093.
+func endpoints(s string, needHost bool) ([]Endpoint, error) {
+	var out []Endpoint
+	for part := range strings.SplitSeq(s, ",") {
+		ep, err := endpoint(strings.TrimSpace(part))
+		switch {
+		case err != nil:
+			return nil, err
+		case needHost && slices.Contains(wildcards, ep.Host):
+			return nil, fmt.Errorf("%q names no host that a client could connect to", part)
+		case needHost && ep.Port == 0:
+			return nil, fmt.Errorf("%q names no port that a client could connect to", part)
+		case endpointNamed(out, ep.Name) != nil:
+			return nil, fmt.Errorf("listener %s stands twice", ep.Name)
+		}
+		out = append(out, ep)
+	}
+	return out, nil
+}
+
+// endpoint parses one listener. As in Kafka, names are the same in upper and lower case.
+func endpoint(s string) (Endpoint, error) {
+	name, addr, ok := strings.Cut(s, "://")
+	if !ok || !listenerName.MatchString(name) {
+		return Endpoint{}, fmt.Errorf("%q is not NAME://HOST:PORT", s)
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("%q is not NAME://HOST:PORT", s)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("%q: port %q is not a number from 0 to 65535", s, port)
+	}
+	return Endpoint{strings.ToUpper(name), host, int32(n)}, nil
+}
+
+func endpointNamed(eps []Endpoint, name string) *Endpoint {
+	if i := slices.IndexFunc(eps, func(e Endpoint) bool { return e.Name == name }); i >= 0 {
+		return &eps[i]
+	}
+	return nil
+}
+
+func setListeners(c *Config, s string) (err error) {
+	c.Listeners, err = endpoints(s, false)
+	return err
+}
+
+func setAdvertised(c *Config, s string) (err error) {
+	if strings.TrimSpace(s) == "" {
+		c.Advertised = nil
+		return nil
+	}
+	c.Advertised, err = endpoints(s, true)
+	return err
+}
+
+func setProtocols(c *Config, s string) error {
+	c.protocols = map[string]string{}
+	for part := range strings.SplitSeq(s, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, protocol, ok := strings.Cut(part, ":")
+		name, protocol = strings.ToUpper(strings.TrimSpace(name)), strings.ToUpper(strings.TrimSpace(protocol))
+		if !ok || !listenerName.MatchString(name) || !slices.Contains(protocols, protocol) {
+			return fmt.Errorf("%q is not NAME:PROTOCOL with a protocol of %s", part, strings.Join(protocols, ", "))
+		}
+		c.protocols[name] = protocol
+	}
+	return nil
+}
+
+func setInterBroker(c *Config, s string) error {
+	c.InterBroker = strings.ToUpper(strings.TrimSpace(s))
+	return nil
+}
+
+// checkListeners judges the keys about listeners together, and names the one to blame.
+func checkListeners(c *Config) (key string, err error) {
+	for _, ep := range c.Listeners {
+		protocol, ok := c.protocols[ep.Name]
+		if !ok && slices.Contains(protocols, ep.Name) {
+			protocol, ok = ep.Name, true
+		}
+		switch {
+		case !ok:
+			return "listeners", fmt.Errorf("listener %s has no protocol in listener.security.protocol.map", ep.Name)
+		case protocol != plaintext:
+			return "listeners", fmt.Errorf("listener %s: only PLAINTEXT is supported, not %s", ep.Name, protocol)
+		}
+	}
+	for _, ep := range c.Advertised {
+		if endpointNamed(c.Listeners, ep.Name) == nil {
+			return "advertised.listeners", fmt.Errorf("listeners has none that is called %s", ep.Name)
+		}
+	}
+	if c.InterBroker == "" {
+		c.InterBroker = c.Listeners[0].Name
+	}
+	if endpointNamed(c.Listeners, c.InterBroker) == nil {
+		return "inter.broker.listener.name", fmt.Errorf("listeners has none that is called %s", c.InterBroker)
+	}
+	return "", nil
+}
+
+// advertisesUsed reports whether a listener's clients are told the address that they
+// connected to.
+func (c *Config) advertisesUsed(l *Endpoint) bool {
+	return endpointNamed(c.Advertised, l.Name) == nil && slices.Contains(wildcards, l.Host)
+}
+
+// advertised is what the cluster is told of how this broker is reached: through its
+// listeners, which are bound to these ports.
+func (c *Config) advertised(hostname string, ports []int32) (out []projections.Listener) {
+	for i := range c.Listeners {
+		ep := &c.Listeners[i]
+		l := projections.Listener{Name: ep.Name, Host: ep.Host, Port: ports[i]}
+		if a := endpointNamed(c.Advertised, ep.Name); a != nil {
+			l.Host, l.Port = a.Host, a.Port
+		} else if c.advertisesUsed(ep) {
+			l.Host = hostname
+		}
+		out = append(out, l)
+	}
+	return out
+}
