@@ -152,6 +152,9 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 			r.Topics = append(r.Topics, rt)
 		}
 		return func(resp kmsg.Response) error {
+			if n := len(resp.(*kmsg.CreateTopicsResponse).Topics); n != len(fresh) {
+				return fmt.Errorf("%d topics", n)
+			}
 			for _, rt := range resp.(*kmsg.CreateTopicsResponse).Topics {
 				if rt.ErrorCode != 0 || r.Version >= 5 && (rt.NumPartitions != 3 || len(rt.Configs) == 0) || r.Version >= 7 && rt.TopicID == [16]byte{} {
 					return fmt.Errorf("%+v", rt)
@@ -173,10 +176,14 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 			r.TopicNames = append(r.TopicNames, name)
 		}
 		return func(resp kmsg.Response) error {
-			for _, rt := range resp.(*kmsg.DeleteTopicsResponse).Topics {
-				if rt.ErrorCode != 0 {
+			ts := resp.(*kmsg.DeleteTopicsResponse).Topics
+			for i, rt := range ts {
+				if rt.ErrorCode != 0 || *rt.Topic != fresh[i] {
 					return fmt.Errorf("%+v", rt)
 				}
+			}
+			if len(ts) != len(fresh) {
+				return fmt.Errorf("%d topics", len(ts))
 			}
 			return nil
 		}
