@@ -52,7 +52,7 @@ func (b *Broker) speak(ctx context.Context) time.Duration {
 		b.agentPace.reset()
 		sleep(ctx, between)
 		return b.opt.HeartbeatInterval
-	case errors.Is(err, kerr.StaleBrokerEpoch):
+	case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
 		b.hint() // the view is behind, or this broker has to register
 	case ctx.Err() == nil:
 		b.log.Debug("the controller was not reached", "err", err)

@@ -42,11 +42,13 @@ func (b *Broker) AlterTopicConfigs(ctx context.Context, id projections.TopicID, 
 	})
 }
 
-// AlterBrokerConfigs does the same for this broker, by its ID in decimal, or for all
-// brokers, by "". What is set for brokers is the edit's to judge.
+// AlterBrokerConfigs does the same for a registered broker, by its ID in decimal, or for
+// all brokers, by "". What is set for brokers is the edit's to judge.
 func (b *Broker) AlterBrokerConfigs(ctx context.Context, name string, edit ConfigEdit, validateOnly bool) error {
-	if name != "" && name != strconv.Itoa(int(b.opt.NodeID)) {
-		return fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, name)
+	if id, err := strconv.ParseInt(name, 10, 32); name != "" {
+		if _, there := b.View().Broker(int32(id)); err != nil || !there || name != strconv.Itoa(int(id)) {
+			return fmt.Errorf("%w: %.100q is no broker of this cluster", kerr.InvalidRequest, name)
+		}
 	}
 	return b.alter(ctx, fmt.Sprintf("broker %q", name), validateOnly, func(c *projections.Cluster) (*projections.ConfigChanged, error) {
 		set := c.BrokerConfigs(name)

@@ -52,13 +52,16 @@ func (b *Broker) RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistratio
 
 // register registers a broker under the next epoch of its ID, or finds it registered.
 func (c *controller) register(ctx context.Context, r projections.Broker) (epoch int64, err error) {
-	if old, ok := c.b.View().Broker(r.ID); ok && !old.Fenced && old.Session != r.Session {
+	same := func(old projections.Broker) bool {
+		return old.Incarnation == r.Incarnation && (r.Session == "" || old.Session == r.Session)
+	}
+	if old, ok := c.b.View().Broker(r.ID); ok && !old.Fenced && !same(old) {
 		c.seal(old)
 	}
 	reason := fmt.Sprintf("broker %d registered", r.ID)
 	_, err = c.b.publish(ctx, reason, func(v *projections.Cluster) ([]metalog.Event, error) {
 		old, ok := v.Broker(r.ID)
-		if ok && old.Incarnation == r.Incarnation && old.Session == r.Session {
+		if ok && same(old) {
 			epoch = old.Epoch
 			return nil, nil
 		}
@@ -98,7 +101,11 @@ func (b *Broker) BrokerHeartbeat(_ context.Context, req *kmsg.BrokerHeartbeatReq
 	}
 	view, at := b.viewAt()
 	r, ok := view.Broker(req.BrokerID)
-	if !ok || r.Epoch != req.BrokerEpoch {
+	switch {
+	case !ok:
+		resp.ErrorCode = kerr.BrokerIDNotRegistered.Code
+		return resp
+	case r.Epoch != req.BrokerEpoch:
 		resp.ErrorCode = kerr.StaleBrokerEpoch.Code
 		return resp
 	}
@@ -125,9 +132,12 @@ func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.P
 		c.mu.peers[req.BrokerID] = p
 	}
 	p.heard, p.lost, p.gone = time.Now(), time.Time{}, false
-	p.followed, p.stopping, p.wants = followed, p.stopping || req.WantShutdown, toServe
-	if req.WantFence {
-		p.wants = toBeFenced
+	p.followed, p.stopping = followed, p.stopping || req.WantShutdown
+	switch {
+	case !req.WantFence:
+		p.wants = time.Time{}
+	case p.wants.IsZero():
+		p.wants = time.Now()
 	}
 	p.unserved, p.holds = make(map[place]unserved, len(us)), map[place]bool{}
 	for _, u := range us {
@@ -219,7 +229,7 @@ func (c *controller) probe(id int32, epoch int64) {
 	if !ok {
 		return
 	}
-	c.wg.Go(func() {
+	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, suspectTime)
 		defer cancel()
 		_, err := c.b.peers.Ask(ctx, to, kmsg.NewPtrApiVersionsRequest())
@@ -253,8 +263,9 @@ func (c *controller) death(view *projections.Cluster, b projections.Broker) stri
 		return ""
 	case q.asking:
 		return ""
-	case q.wants == toBeFenced:
-		return "it asks for it: its volume stalls"
+	case !q.wants.IsZero() && c.b.probed.Load() > q.wants.UnixNano():
+		// Where the volume stalls for this broker too, nobody could do better.
+		return "it asks for it: the volume stalls for it, and not here"
 	case q.stopping && !q.lost.IsZero() && (q.gone || now.Sub(q.lost) >= suspectTime):
 		return "it has stopped"
 	case q.gone && c.assembled(view):
@@ -282,7 +293,7 @@ func (c *controller) fenceTheDead(view *projections.Cluster) {
 		p := c.peerOf(b)
 		p.asking = true
 		c.mu.Unlock()
-		c.wg.Go(func() {
+		c.spawn(func() {
 			c.b.log.Warn("broker is fenced", "broker", b.ID, "epoch", b.Epoch, "why", why)
 			if err := c.fence(b, why); err != nil && c.ctx.Err() == nil {
 				c.b.log.Warn("broker is not fenced yet", "broker", b.ID, "err", err)
@@ -328,7 +339,7 @@ func (c *controller) unfence(view *projections.Cluster) error {
 	var ids []int32
 	c.mu.Lock()
 	for _, b := range view.Brokers() {
-		if p := c.peerOf(b); b.Fenced && p != nil && p.wants == toServe && !p.stopping && time.Since(p.heard) < c.b.opt.SessionTimeout && p.lost.IsZero() {
+		if p := c.peerOf(b); b.Fenced && p != nil && p.wants.IsZero() && !p.stopping && time.Since(p.heard) < c.b.opt.SessionTimeout && p.lost.IsZero() {
 			ids = append(ids, b.ID)
 		}
 	}

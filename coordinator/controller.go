@@ -29,6 +29,7 @@ type controller struct {
 		rebalance bool                // who leads what is to be made even
 		removing  map[projections.TopicID]bool
 		told      chan struct{} // closed when a broker has told something
+		ended     bool
 	}
 }
 
@@ -41,19 +42,11 @@ type peer struct {
 	holds    map[place]bool     // what it has not let go of
 	// lost is when the connection of its heartbeats ended, zero while it has one.
 	lost     time.Time
-	gone     bool // nothing listens where it was
-	asking   bool // a probe or a fencing is under way
-	wants    wish
+	gone     bool      // nothing listens where it was
+	asking   bool      // a probe or a fencing is under way
+	wants    time.Time // since when it has asked to be fenced, zero if it does not
 	stopping bool
 }
-
-// wish is what a broker wants to be.
-type wish int
-
-const (
-	toServe wish = iota
-	toBeFenced
-)
 
 func newController(ctx context.Context, b *Broker, before *projections.Cluster) *controller {
 	c := &controller{b: b, began: time.Now(), before: before.Controller(), wake: make(chan struct{}, 1)}
@@ -65,6 +58,19 @@ func newController(ctx context.Context, b *Broker, before *projections.Cluster) 
 	c.mu.told = make(chan struct{})
 	c.mu.rebalance = true
 	return c
+}
+
+// spawn runs f as the term's own goroutine, unless the term has ended.
+func (c *controller) spawn(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spawnLocked(f)
+}
+
+func (c *controller) spawnLocked(f func()) {
+	if !c.mu.ended {
+		c.wg.Go(f)
+	}
 }
 
 // kick has the controller look, if this process is it.

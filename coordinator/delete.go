@@ -63,7 +63,7 @@ func (c *controller) removeDeleted(view *projections.Cluster) {
 	for id, name := range view.Removing() {
 		if !c.mu.removing[id] {
 			c.mu.removing[id] = true
-			c.wg.Go(func() { c.remove(id, name) })
+			c.spawnLocked(func() { c.remove(id, name) })
 		}
 	}
 }

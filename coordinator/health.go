@@ -15,14 +15,15 @@ func (b *Broker) probeVolume() {
 	tick := time.NewTicker(max(b.opt.StallAfter/5, 100*time.Millisecond))
 	defer tick.Stop()
 	for {
-		b.probing.Store(time.Now().UnixNano())
+		began := time.Now().UnixNano()
+		b.probing.Store(began)
 		stall := time.AfterFunc(b.opt.StallAfter, b.noteStall)
 		_, err := substrate.Do(b.run, lane, func() (struct{}, error) { return struct{}{}, b.probe() }, nil)
 		stall.Stop()
 		if b.run.Err() != nil {
 			return
 		}
-		b.probing.Store(0)
+		b.probed.Store(began)
 		if b.stalled.Swap(false) {
 			b.log.Info("the volume answers again", "err", err)
 			b.report()

@@ -137,8 +137,8 @@ func (b *Broker) shardFacts(c *projections.Cluster, live []int32) (fs []projecti
 // run keeps the stream this process's while the term lasts, and does a controller's work.
 func (c *controller) run(l *lead) error {
 	defer c.end()
-	c.wg.Go(c.work)
-	c.wg.Go(c.b.sweepLeftovers)
+	c.spawn(c.work)
+	c.spawn(c.b.sweepLeftovers)
 	t := time.NewTicker(c.b.opt.CheckInterval)
 	defer t.Stop()
 	for {
@@ -171,6 +171,9 @@ func (c *controller) run(l *lead) error {
 // next controller need not seal; otherwise whoever comes seals.
 func (c *controller) end() {
 	b := c.b
+	c.mu.Lock()
+	c.mu.ended = true
+	c.mu.Unlock()
 	c.cancel()
 	l := b.leading()
 	b.setLead(nil)

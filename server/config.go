@@ -59,6 +59,7 @@ type Config struct {
 	Ballast       int64         // bytes of the file that is given up when the volume is full
 	RecoveryBytes int64         // bytes past recovery points, of all partitions together
 	StallAfter    time.Duration // how long the volume may leave a call without an answer
+	ProbeStall    time.Duration // how long it may leave a probe write without one
 
 	MetadataPoll     time.Duration
 	HistoryRetention time.Duration

@@ -134,6 +134,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"producer.id.expiration.ms":          {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
 		"storage.min.free.bytes":             {"3", func(c *Config) bool { return (&Node{cfg: c}).options().MinFree == 3 }},
 		"storage.ballast.bytes":              {"4", func(c *Config) bool { return (&Node{cfg: c}).options().Ballast == 4 }},
+		"storage.stall.timeout.ms":           {"106", func(c *Config) bool { return c.ProbeStall == 106*time.Millisecond }},
 		"storage.hang.timeout.ms":            {"105", func(c *Config) bool { return c.partitionConfig(topic).StallAfter == 105*time.Millisecond }},
 		"log.recovery.bytes.total":           {"1048578", func(c *Config) bool { return (&Node{cfg: c}).options().RecoveryBytes == 1048578 }},
 		"metadata.poll.interval.ms":          {"7", func(c *Config) bool { return (&Node{cfg: c}).options().CheckInterval == 7*time.Millisecond }},

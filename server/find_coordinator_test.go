@@ -12,12 +12,12 @@ import (
 
 // A key's coordinator is the owner of its shard, if it lives, whichever broker is asked.
 func TestCoordinatorOwnsTheShard(t *testing.T) {
-	n := startNode(t, t.TempDir())
+	n := startNode(t, t.TempDir(), "offsets.topic.num.partitions=4")
 	facts := []projections.Fact{&elsewhere, &projections.BrokerRegistered{ID: 6, Epoch: 1, Listeners: elsewhere.Listeners}, &projections.BrokerFenced{ID: 6, Epoch: 1},
-		&projections.ShardsMade{Kind: projections.ShardGroups, Count: 4}}
+		&projections.BrokerRegistered{ID: 6, Epoch: 7, Fenced: true}}
 	owners := []int32{0, 5, 6, projections.NoLeader}
 	for i, owner := range owners {
-		facts = append(facts, &projections.ShardOwnerChanged{Kind: projections.ShardGroups, Shard: int32(i), Owner: owner, Epoch: 1})
+		facts = append(facts, &projections.ShardOwnerChanged{Kind: projections.ShardGroups, Shard: int32(i), Owner: owner, Epoch: 2})
 	}
 	view := withFacts(t, n.broker.View(), facts...)
 	c := dial(t, serveAlso(t, &another{Backend: n.broker, view: func() *projections.Cluster { return view }}, n.server.clusterID)[0])
@@ -49,7 +49,7 @@ func TestCoordinatorOwnsTheShard(t *testing.T) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.Version, req.CoordinatorType, req.CoordinatorKeys = 4, 1, []string{"txn"}
 	if got := c.ask(req).(*kmsg.FindCoordinatorResponse).Coordinators[0]; got.NodeID != 0 || got.ErrorCode != 0 {
-		t.Errorf("without shards: %+v", got)
+		t.Errorf("of a transaction: %+v", got)
 	}
 }
 

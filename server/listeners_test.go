@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -149,7 +150,7 @@ func TestControllerAnswersBrokers(t *testing.T) {
 	} {
 		c := dial(t, tc.addr)
 		r, b, a := kmsg.NewPtrBrokerRegistrationRequest(), kmsg.NewPtrBrokerHeartbeatRequest(), kmsg.NewPtrAllocateProducerIDsRequest()
-		r.Version, r.BrokerID, r.ClusterID = 4, tc.id, tc.cluster
+		r.Version, r.BrokerID, r.ClusterID, r.IncarnationID = 4, tc.id, tc.cluster, uuid.MustParse(self.Incarnation)
 		b.Version, b.BrokerID, b.BrokerEpoch = 2, tc.id, tc.epoch
 		a.BrokerID, a.BrokerEpoch = tc.id, tc.epoch
 		registered := c.ask(r).(*kmsg.BrokerRegistrationResponse)

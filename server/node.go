@@ -7,10 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
 	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
@@ -54,7 +58,11 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, err)
 	}
-	n.broker, err = coordinator.Start(ctx, v, n.options())
+	opt := n.options()
+	if opt.Lock, err = n.lock(v); err != nil {
+		return err
+	}
+	n.broker, err = coordinator.Start(ctx, v, opt)
 	if err != nil {
 		return err
 	}
@@ -169,13 +177,33 @@ func (n *Node) options() coordinator.Options {
 		HistoryAge:      n.cfg.HistoryRetention,
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,
-		Cleaner:         &n.cfg.Cleaner,
-		MinFree:         n.cfg.MinFree,
-		Ballast:         n.cfg.Ballast,
-		RecoveryBytes:   n.cfg.RecoveryBytes,
-		Waiting:         func(why error) { n.waits.Store(&why) },
-		Log:             n.log,
+		InterBroker:     n.cfg.InterBroker,
+		LeaseDuration:   n.cfg.LeaseDuration, RenewDeadline: n.cfg.LeaseRenewDeadline, LeaseRetry: n.cfg.LeaseRetry,
+		FollowInterval:    n.cfg.MetadataPoll,
+		HeartbeatInterval: n.cfg.HeartbeatInterval, SessionTimeout: n.cfg.SessionTimeout,
+		HandoverWait: n.cfg.HandoverWait,
+		StallAfter:   n.cfg.ProbeStall,
+		GroupShards:  n.cfg.GroupShards, TxnShards: n.cfg.TxnShards,
+		Cleaner:       &n.cfg.Cleaner,
+		MinFree:       n.cfg.MinFree,
+		Ballast:       n.cfg.Ballast,
+		RecoveryBytes: n.cfg.RecoveryBytes,
+		Waiting:       func(why error) { n.waits.Store(&why) },
+		Log:           n.log,
 	}
+}
+
+// lock is what the brokers of the cluster elect their controller by.
+func (n *Node) lock(v *substrate.Volume) (resourcelock.Interface, error) {
+	me := strconv.Itoa(int(n.cfg.NodeID))
+	if n.cfg.Election != ElectionKubernetes {
+		return election.NewVolumeLock(v, me), nil
+	}
+	lock, err := election.NewLeaseLock(election.LeaseConfig{Namespace: n.cfg.LeaseNamespace, Name: n.cfg.LeaseName, Identity: me})
+	if err != nil {
+		return nil, fmt.Errorf("controller.election=%s: %w", ElectionKubernetes, err)
+	}
+	return lock, nil
 }
 
 // advertised is what the cluster is told of how clients reach this broker.
@@ -204,6 +232,15 @@ func (n *Node) Done() <-chan struct{} { return n.broker.Done() }
 // Err is why the broker has ended, nil while it runs. It wraps
 // substrate.ErrFenced where another process with the same node.id took over.
 func (n *Node) Err() error { return n.broker.Err() }
+
+// Retire hands what this broker leads to others, where there are any, and serves until
+// that is done (controlled.shutdown.enable). Stop comes after it.
+func (n *Node) Retire(ctx context.Context) error {
+	if !n.cfg.ControlledShutdown || n.broker.Err() != nil {
+		return nil
+	}
+	return n.broker.Retire(ctx)
+}
 
 // Stop answers what is under way, hands the partitions back and ends. What is not
 // done when ctx ends is left to whoever takes over.

@@ -182,7 +182,6 @@ func TestProcessRefusals(t *testing.T) {
 
 	first.signal(syscall.SIGTERM)
 	first.exit(5 * time.Second)
-	refused(t, "another node", used, freeAddr(t), "another", "node.id=1")
 	refused(t, "another cluster", used, freeAddr(t), "cluster", "cluster.id=other")
 	id := filepath.Join(used, "volume", "id")
 	good, err := os.ReadFile(id)

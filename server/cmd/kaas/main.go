@@ -29,7 +29,9 @@ import (
 const (
 	exitFailed = 1
 	exitFenced = 3
-	// stopTime is how long a graceful stop may take.
+	// retireTime is how long others may take to take over what a broker leads that stops.
+	retireTime = 25 * time.Second
+	// stopTime is how long a graceful stop may take after that.
 	stopTime = 1800 * time.Millisecond
 	// gcPercent lets the heap grow to five times what lives in it, unless GOGC says
 	// otherwise: what lives is a few MB, and what passes through is many.
@@ -116,6 +118,7 @@ func run(cfg *server.Config) error {
 		<-signals
 		os.Exit(exitFailed)
 	}()
+	retire(n, log)
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	ended := n.Err()
@@ -123,6 +126,14 @@ func run(cfg *server.Config) error {
 		log.Warn("stopped in a hurry; the next start recovers what was not handed over", "err", err)
 	}
 	return ended
+}
+
+func retire(n *server.Node, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), retireTime)
+	defer cancel()
+	if err := n.Retire(ctx); err != nil {
+		log.Warn("stopped before others have taken over what this broker led", "err", err)
+	}
 }
 
 // open starts the broker; a signal meanwhile gives the start up and returns nil.
