@@ -66,7 +66,7 @@ func (h *Host) Boot(ctx context.Context) error {
 	h.mu.Unlock()
 	args := []string{"linux.uml", fmt.Sprintf("mem=%dM", h.lab.st.MemMB), "rootfstype=hostfs", "rootflags=/", "ro",
 		"init=" + h.lab.guest(), "uml_dir=" + h.lab.run(""), "umid=" + h.Name() + "-" + uuid.NewString()[:8],
-		"eth0=tuntap," + tap(h.n), "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=1", "NFSLAB_CONFIG=" + conf}
+		"eth0=tuntap," + tap(h.n) + "," + mac(h.n), "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=1", "NFSLAB_CONFIG=" + conf}
 	if h.n == 0 {
 		args = append(args, "ubd0="+h.lab.run(imageName))
 	}

@@ -184,6 +184,9 @@ func (l *Lab) Down(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, endRecorded(ctx, ganesha), removeNetwork(ctx))
+	if d, err := substrate.OpenDir("/run"); err == nil {
+		_ = d.Remove(ganesha) // ganesha makes it whatever it is told; not empty, it is somebody else's
+	}
 	if l.client != nil {
 		l.client.CloseIdleConnections()
 	}

@@ -30,6 +30,10 @@ func tap(n int) string { return "tap" + strconv.Itoa(n) }
 // Addr is the address of host n; 0 is the host of a kernel server.
 func Addr(n int) string { return fmt.Sprintf("10.77.0.%d", 10+n) }
 
+// mac is a host's hardware address, the same at each boot, so that nobody sends to
+// the one it had before.
+func mac(n int) string { return fmt.Sprintf("02:00:0a:4d:00:%02x", 10+n) }
+
 // makeNetwork makes the namespace, and in it a bridge with a tap for each host.
 func makeNetwork(ctx context.Context, taps []int) error {
 	steps := []string{

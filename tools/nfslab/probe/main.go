@@ -2,7 +2,9 @@
 // internal/substrate and metalog and prints what happened to it as lines of JSON. The
 // directory it is started in is the volume.
 //
-//	probe race --kind dir|file --who NAME --n N --start UNIXNANO --every D
+//	probe prepare --kind dir --who NAME --n N                                   makes the directories of races
+//	probe race --kind dir|file --who NAME --n N --start UNIXNANO --every D      races for names
+//	probe look --kind dir|file --who NAME --n N                                 sees who has won
 //	probe session --every D              opens a session, prints its ID, and Checks until it is fenced
 //	probe seal ID
 //	probe replace --n N                  replaces a file again and again
@@ -11,8 +13,7 @@
 //	probe publish --n N                  publishes to a stream
 //	probe follow --n N --every D         follows it until it has seen N events
 //
-// Times are Unix nanoseconds of the host's clock. All hosts of a lab have the clock of
-// the machine they run on.
+// Times are Unix nanoseconds of the host's clock.
 package main
 
 import (
@@ -47,7 +48,7 @@ type plan struct {
 func command() *cobra.Command {
 	root := &cobra.Command{Use: "probe", Short: "Use the volume on a host of nfslab", SilenceUsage: true, SilenceErrors: true}
 	for name, do := range map[string]func(context.Context, *substrate.Volume, plan) error{
-		"race": race, "session": session, "seal": seal, "replace": replace, "reopen": reopen,
+		"prepare": prepare, "race": race, "look": look, "session": session, "seal": seal, "replace": replace, "reopen": reopen,
 		"held": held, "publish": publish, "follow": follow,
 	} {
 		var p plan

@@ -22,50 +22,72 @@ type attempt struct {
 	Err   string `json:"err,omitempty"`
 	Began int64  `json:"began"`
 	Ended int64  `json:"ended"`
-	// Owner is who had won, as this host saw it after all the races; Kept whether a
-	// loser's own directory was still whole.
-	Owner string `json:"owner"`
-	Kept  bool   `json:"kept,omitempty"`
+}
+
+// seen is what a host sees of a race that is over.
+type seen struct {
+	Race  int    `json:"race"`
+	Owner string `json:"owner"` // who won
+	Kept  bool   `json:"kept"`  // its own directory is still there, whole
+}
+
+func (p plan) mine(i int) string {
+	return path.Join(raceDir, fmt.Sprintf("%s-%s-%d", p.kind, p.who, i))
+}
+
+func (p plan) target(i int) string { return path.Join(raceDir, fmt.Sprintf("%s-%d", p.kind, i)) }
+
+// prepare makes the host's own directories.
+func prepare(_ context.Context, v *substrate.Volume, p plan) error {
+	for i := range p.n {
+		if err := errors.Join(v.Mkdir(p.mine(i)), create(v, path.Join(p.mine(i), p.who), p.who)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // race tries, at times that all hosts know, to be the first at a name: by renaming a
 // directory onto it, or by creating a file.
 func race(ctx context.Context, v *substrate.Volume, p plan) error {
-	mine := func(i int) string { return path.Join(raceDir, fmt.Sprintf("%s-%s-%d", p.kind, p.who, i)) }
-	target := func(i int) string { return path.Join(raceDir, fmt.Sprintf("%s-%d", p.kind, i)) }
-	if p.kind == "dir" {
-		for i := range p.n {
-			if err := errors.Join(v.Mkdir(mine(i)), v.WriteFile(path.Join(mine(i), p.who), []byte(p.who))); err != nil {
-				return err
-			}
-		}
-	}
-	late := time.Since(time.Unix(0, p.start))
-	if late > 0 {
-		return fmt.Errorf("ready %v after the start", late)
-	}
-	as := make([]attempt, p.n)
-	for i := range as {
+	for i := range p.n {
 		begin := time.Unix(0, p.start).Add(time.Duration(i) * p.every)
 		if err := wait(ctx, time.Until(begin)); err != nil {
 			return err
 		}
 		a := attempt{Race: i, Began: now()}
-		err := enter(v, p, mine(i), target(i))
+		err := enter(v, p, p.mine(i), p.target(i))
 		a.Ended, a.Won = now(), err == nil
 		if err != nil {
 			a.Err = errorName(err)
 		}
-		as[i] = a
-	}
-	if err := wait(ctx, time.Second); err != nil { // the other host is done too
-		return err
-	}
-	for i := range as {
-		if err := look(v, p, &as[i], mine(i), target(i)); err != nil {
+		if err := say(a); err != nil {
 			return err
 		}
-		if err := say(as[i]); err != nil {
+	}
+	return nil
+}
+
+// look looks at races that are over.
+func look(_ context.Context, v *substrate.Volume, p plan) error {
+	for i := range p.n {
+		s := seen{Race: i}
+		if p.kind == "file" {
+			b, err := v.ReadFile(p.target(i))
+			if err != nil {
+				return err
+			}
+			s.Owner = string(b)
+		} else {
+			es, err := names(v, p.target(i))
+			if err != nil {
+				return err
+			}
+			s.Owner = strings.Join(es, "+")
+			b, err := v.ReadFile(path.Join(p.mine(i), p.who))
+			s.Kept = err == nil && string(b) == p.who
+		}
+		if err := say(s); err != nil {
 			return err
 		}
 	}
@@ -76,34 +98,16 @@ func enter(v *substrate.Volume, p plan, mine, target string) error {
 	if p.kind == "dir" {
 		return v.Rename(mine, target)
 	}
-	f, err := v.CreateExclusive(target)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt([]byte(p.who), 0)
-	return errors.Join(err, f.Close())
+	return create(v, target, p.who)
 }
 
-func look(v *substrate.Volume, p plan, a *attempt, mine, target string) error {
-	if p.kind == "file" {
-		b, err := v.ReadFile(target)
-		a.Owner, a.Kept = string(b), true
-		return err
-	}
-	es, err := v.ListFresh(target)
+func create(v *substrate.Volume, name, content string) error {
+	f, err := v.CreateExclusive(name)
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, e := range es {
-		names = append(names, e.Name)
-	}
-	a.Owner = strings.Join(names, "+")
-	if !a.Won {
-		b, err := v.ReadFile(path.Join(mine, p.who))
-		a.Kept = err == nil && string(b) == p.who
-	}
-	return nil
+	_, err = f.WriteAt([]byte(content), 0)
+	return errors.Join(err, f.Close())
 }
 
 func errorName(err error) string {
