@@ -225,6 +225,9 @@ func (l *Lab) Lookup(n int) (*Host, error) {
 	return l.hosts[n], nil
 }
 
+// Kernel says whether the server is a kernel's.
+func (l *Lab) Kernel() bool { return l.st.Kernel }
+
 // Server is the NFS server.
 func (l *Lab) Server() *Server { return &Server{l} }
 

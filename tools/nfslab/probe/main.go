@@ -7,11 +7,11 @@
 //	probe look --kind dir|file --who NAME --n N                                 sees who has won
 //	probe session --every D              opens a session, prints its ID, and Checks until it is fenced
 //	probe seal ID
-//	probe replace --n N                  replaces a file again and again
-//	probe reopen --n N --every D         reopens it until it has seen the N-th
+//	probe replace --who RUN --n N        replaces a file again and again
+//	probe reopen … --every D             reopens it until it has seen the N-th
 //	probe held                           removes a file that it has open
-//	probe publish --n N                  publishes to a stream
-//	probe follow --n N --every D         follows it until it has seen N events
+//	probe publish --who RUN --n N        publishes to a stream
+//	probe follow … --every D             follows it until it has seen N events
 //
 // Times are Unix nanoseconds of the host's clock.
 package main

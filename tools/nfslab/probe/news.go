@@ -16,11 +16,13 @@ import (
 )
 
 const (
-	newsDir  = "news"
 	newsFile = "file"
 	// pace is the usual time between two changes. It is in no step with any poll.
 	pace = 150 * time.Millisecond
 )
+
+// newsDir is where the file of one run is.
+func newsDir(p plan) string { return "news-" + p.who }
 
 // change is one change, as its maker or a follower tells of it.
 type change struct {
@@ -31,12 +33,12 @@ type change struct {
 
 // replace replaces a file, which a first line tells is there, again and again.
 func replace(ctx context.Context, v *substrate.Volume, p plan) error {
-	if err := v.EnsureDir(newsDir); err != nil {
+	if err := v.EnsureDir(newsDir(p)); err != nil {
 		return err
 	}
 	for i := range p.n + 1 {
 		c := change{N: i, Began: now()}
-		if err := v.ReplaceFile(newsDir, newsFile, "probe", []byte(strconv.Itoa(i))); err != nil {
+		if err := v.ReplaceFile(newsDir(p), newsFile, "probe", []byte(strconv.Itoa(i))); err != nil {
 			return err
 		}
 		c.At = now()
@@ -55,7 +57,7 @@ func replace(ctx context.Context, v *substrate.Volume, p plan) error {
 // reopen looks at the file by opening it anew.
 func reopen(ctx context.Context, v *substrate.Volume, p plan) error {
 	for last := -1; last < p.n; {
-		b, err := v.ReadFile(path.Join(newsDir, newsFile))
+		b, err := v.ReadFile(path.Join(newsDir(p), newsFile))
 		if err != nil {
 			return err
 		}
@@ -128,8 +130,6 @@ func names(v *substrate.Volume, dir string) (out []string, err error) {
 	return out, err
 }
 
-const streamName = "news"
-
 // counts is a stream whose state is the number of its events.
 var counts = metalog.Schema[int]{
 	New: func() int { return 0 },
@@ -141,7 +141,7 @@ var counts = metalog.Schema[int]{
 	Known:  func(metalog.Event) bool { return true },
 }
 
-func stream(v *substrate.Volume) string { return path.Join(v.MetaDir(), streamName) }
+func stream(v *substrate.Volume, p plan) string { return path.Join(v.MetaDir(), "news-"+p.who) }
 
 // publish makes the stream, and publishes an event at a time.
 func publish(ctx context.Context, v *substrate.Volume, p plan) error {
@@ -149,14 +149,14 @@ func publish(ctx context.Context, v *substrate.Volume, p plan) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(v.EnsureDir("meta"), v.EnsureDir(v.MetaDir()), metalog.Ensure(v, stream(v), &counts, "born", time.Now())); err != nil {
+	if err := errors.Join(v.EnsureDir("meta"), v.EnsureDir(v.MetaDir()), metalog.Ensure(v, stream(v, p), &counts, "born", time.Now())); err != nil {
 		return err
 	}
-	epoch, err := metalog.NextEpoch(v, stream(v))
+	epoch, err := metalog.NextEpoch(v, stream(v, p))
 	if err != nil {
 		return err
 	}
-	w, err := metalog.Claim(ctx, s, stream(v), epoch, &counts, metalog.Options{Followed: true})
+	w, err := metalog.Claim(ctx, s, stream(v, p), epoch, &counts, metalog.Options{Followed: true})
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func follow(ctx context.Context, v *substrate.Volume, p plan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error
-	r := metalog.NewReader(v, stream(v), &counts)
+	r := metalog.NewReader(v, stream(v, p), &counts)
 	r.Follow(ctx, p.every, nil, func(s metalog.Snapshot[int]) {
 		failed = errors.Join(failed, say(change{N: s.State, At: now()}))
 		if failed != nil || s.State > p.n {
