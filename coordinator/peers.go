@@ -36,8 +36,9 @@ func newKgoPeers() *kgoPeers { return &kgoPeers{clients: map[string]*kgo.Client{
 
 const (
 	dialTimeout = 2 * time.Second
-	// idleConnection is above every heartbeat interval: a connection that ends is news.
-	idleConnection = 24 * time.Hour
+	// idleConnection is the most there is, and above any heartbeat interval in use: a
+	// connection that ends is news.
+	idleConnection = 15 * time.Minute
 )
 
 func (p *kgoPeers) Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error) {
