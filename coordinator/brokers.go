@@ -131,7 +131,7 @@ func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.P
 		p = &peer{epoch: req.BrokerEpoch}
 		c.mu.peers[req.BrokerID] = p
 	}
-	p.heard, p.lost, p.gone = time.Now(), time.Time{}, false
+	p.heard, p.spoken, p.lost, p.gone = time.Now(), true, time.Time{}, false
 	p.followed, p.stopping = followed, p.stopping || req.WantShutdown
 	switch {
 	case !req.WantFence:
@@ -152,22 +152,23 @@ func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.P
 	c.kick()
 }
 
-// mayStop reports that a broker that stops leads nothing any more, or that nobody could
-// take what it leads.
+// mayStop reports that a broker that stops serves nothing any more, or that nobody could
+// take what it leads. What it leads and cannot serve, others are given when it is fenced.
 func (c *controller) mayStop(view *projections.Cluster, r projections.Broker) bool {
 	if r.Fenced || len(living(view, c.stopping(r.ID)...)) == 0 {
 		return true
 	}
-	for _, p := range pools(view) {
-		for _, l := range p.places {
-			if l.Leader == r.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.peerOf(r)
+	for _, pool := range pools(view) {
+		for i, l := range pool.places {
+			if _, unserved := p.unserved[pool.all[i].place]; l.Leader == r.ID && (pool.all[i].kind != "" || !unserved) {
 				return false
 			}
 		}
 	}
-	c.mu.Lock()
 	moving := slices.ContainsFunc(c.movesLocked(), func(m move) bool { return m.from == r.ID })
-	c.mu.Unlock()
 	return !moving
 }
 
@@ -339,7 +340,7 @@ func (c *controller) unfence(view *projections.Cluster) error {
 	var ids []int32
 	c.mu.Lock()
 	for _, b := range view.Brokers() {
-		if p := c.peerOf(b); b.Fenced && p != nil && p.wants.IsZero() && !p.stopping && time.Since(p.heard) < c.b.opt.SessionTimeout && p.lost.IsZero() {
+		if p := c.peerOf(b); b.Fenced && p != nil && p.spoken && !p.gone && p.wants.IsZero() && !p.stopping && time.Since(p.heard) < c.b.opt.SessionTimeout && p.lost.IsZero() {
 			ids = append(ids, b.ID)
 		}
 	}

@@ -35,8 +35,9 @@ type controller struct {
 
 // peer is what a registered broker has told in this term.
 type peer struct {
-	epoch    int64 // of its registration
-	heard    time.Time
+	epoch    int64              // of its registration
+	heard    time.Time          // when it was heard last, or was first looked for
+	spoken   bool               // it was heard
 	followed substrate.Position // up to where it follows
 	unserved map[place]unserved // what it is to serve and does not
 	holds    map[place]bool     // what it has not let go of
@@ -119,7 +120,7 @@ func (c *controller) look() error {
 	c.fenceTheDead(view)
 	c.removeDeleted(view)
 	for _, step := range []func(*projections.Cluster) error{c.unfence, c.redrive, c.move} {
-		if err := step(view); err != nil {
+		if err := step(c.b.View()); err != nil {
 			return err
 		}
 	}
@@ -136,7 +137,7 @@ func (c *controller) assembled(view *projections.Cluster) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range view.Brokers() {
-		if p := c.mu.peers[b.ID]; p == nil || p.epoch != b.Epoch {
+		if p := c.peerOf(b); p == nil || !p.spoken {
 			return false
 		}
 	}

@@ -307,3 +307,5 @@ func together(n int, f func(i int)) {
 	}
 	wg.Wait()
 }
+
+func contains(records []byte, value string) bool { return strings.Contains(string(records), value) }

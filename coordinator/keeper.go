@@ -195,7 +195,9 @@ func (b *Broker) open(ctx context.Context, s *slot, t *tenure, want projections.
 	}
 	cfg := b.partitionConfig(view, topic)
 	cfg.After = s.last
-	p, err := b.opt.open(ctx, t.s, s.topic, topic.Name, s.index, want.Epoch, cfg)
+	// Not ctx: an opening that is given up halfway leaves an epoch that nobody has closed,
+	// and who is to lead next would wait for that.
+	p, err := b.opt.open(b.run, t.s, s.topic, topic.Name, s.index, want.Epoch, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open in epoch %d: %w", want.Epoch, err)
 	}

@@ -66,11 +66,11 @@ func (c *controller) move(view *projections.Cluster) error {
 	for _, p := range pools(view, stopping...) {
 		ms := balance.Assign(p.places, live)
 		if len(ms) == 0 && even {
-			ms = balance.Even(p.places, live, 0)
+			ms = balance.Even(p.places, live, len(p.places))
 		}
 		for _, m := range ms {
 			l := p.all[m.Place]
-			if b, ok := view.Broker(l.now.Leader); !ok || b.Fenced || c.busy(l) {
+			if b, ok := view.Broker(l.now.Leader); !ok || b.Fenced || c.busy(b, l) {
 				continue
 			}
 			wanted, to = append(wanted, l), append(to, m.To)
@@ -88,16 +88,24 @@ func (c *controller) move(view *projections.Cluster) error {
 	return c.hand(c.ctx, "leaders are moved", wanted[:n], to[:n])
 }
 
-// busy reports a place that is on its way, or was, in vain, a moment ago, or that has no
-// keeper yet that could open it.
-func (c *controller) busy(l led) bool {
+// busy reports a place that is on its way, or was, in vain, a moment ago, or that its
+// leader does not serve and so could not hand over.
+func (c *controller) busy(b projections.Broker, l led) bool {
+	if l.kind != "" {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, moving := c.mu.moves[l.place]
-	if at, stuck := c.mu.stuck[l.place]; stuck && time.Since(at) < stuckTime {
+	if at, stuck := c.mu.stuck[l.place]; moving || stuck && time.Since(at) < stuckTime {
 		return true
 	}
-	return moving && l.kind == ""
+	p := c.peerOf(b)
+	if p == nil || !p.spoken {
+		return true
+	}
+	_, unserved := p.unserved[l.place]
+	return unserved
 }
 
 // hand publishes handovers of what is still led as it was.

@@ -15,7 +15,8 @@ import (
 type network struct {
 	mu      sync.Mutex
 	brokers map[int32]*Broker
-	cut     map[int32]bool // ports whose packets are lost
+	ports   int32          // given so far
+	silent  map[int32]bool // brokers whose requests are lost
 	last    map[int32]lastBeat
 }
 
@@ -24,12 +25,19 @@ type lastBeat struct {
 	to    *Broker
 }
 
-func (n *network) add(port int32, b *Broker) {
+// listen makes a port that takes connections, and answers when its broker is there.
+func (n *network) listen(port int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.brokers == nil {
-		n.brokers, n.cut, n.last = map[int32]*Broker{}, map[int32]bool{}, map[int32]lastBeat{}
+		n.brokers, n.last = map[int32]*Broker{}, map[int32]lastBeat{}
 	}
+	n.brokers[port] = nil
+}
+
+func (n *network) add(port int32, b *Broker) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.brokers[port] = b
 }
 
@@ -47,14 +55,18 @@ func (n *network) drop(port int32, id int32) {
 
 func (n *network) Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error) {
 	n.mu.Lock()
-	b, cut := n.brokers[to.Port], n.cut[to.Port]
+	b, listens := n.brokers[to.Port]
+	lost := b == nil
+	if beat, ok := req.(*kmsg.BrokerHeartbeatRequest); ok {
+		lost = lost || n.silent[beat.BrokerID]
+	}
 	n.mu.Unlock()
 	switch {
-	case cut:
+	case !listens:
+		return nil, fmt.Errorf("dial port %d: %w", to.Port, syscall.ECONNREFUSED)
+	case lost:
 		<-ctx.Done()
 		return nil, ctx.Err()
-	case b == nil:
-		return nil, fmt.Errorf("dial port %d: %w", to.Port, syscall.ECONNREFUSED)
 	}
 	switch r := req.(type) {
 	case *kmsg.ApiVersionsRequest:

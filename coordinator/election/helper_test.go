@@ -30,7 +30,6 @@ type world struct {
 	dir   substrate.FS
 	nodes []*node
 	wg    sync.WaitGroup
-	quit  atomic.Bool
 }
 
 // node is one process.

@@ -1,0 +1,356 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/projections"
+)
+
+// member is one broker of a test's cluster.
+type member struct {
+	*Broker
+	f    *faulty
+	port int32
+}
+
+type cluster struct {
+	t   *testing.T
+	dir string
+	net *network
+}
+
+func newCluster(t *testing.T) *cluster { return &cluster{t, t.TempDir(), &network{}} }
+
+// join starts a broker. Its port is its node ID and how often that ID was started.
+func (c *cluster) join(id int32, change ...func(*Options)) *member {
+	c.t.Helper()
+	v, f := mount(c.t, c.dir)
+	c.net.mu.Lock()
+	c.net.ports++
+	port := c.net.ports
+	c.net.mu.Unlock()
+	opt := options(c.t)
+	opt.NodeID, opt.Peers, opt.StartGrace = id, c.net, 300*time.Millisecond
+	opt.LeaseDuration, opt.RenewDeadline, opt.HeartbeatInterval = time.Second, 400*time.Millisecond, 200*time.Millisecond
+	opt.Listeners = []projections.Listener{{Name: "PLAINTEXT", Host: "h", Port: port}}
+	for _, f := range change {
+		f(&opt)
+	}
+	c.net.listen(port)
+	b := start(c.t, v, opt)
+	c.net.add(port, b)
+	return &member{b, f, port}
+}
+
+// kill ends a member as SIGKILL does.
+func (c *cluster) kill(m *member) {
+	kill(c.t, m.Broker, m.f)
+	c.net.drop(m.port, m.opt.NodeID)
+}
+
+// leave stops a member as SIGTERM does.
+func (c *cluster) leave(m *member) {
+	c.t.Helper()
+	if err := m.Retire(ctx(c.t, 20*time.Second)); err != nil {
+		c.t.Fatalf("retire: %v", err)
+	}
+	stop(c.t, m.Broker)
+	c.net.drop(m.port, m.opt.NodeID)
+}
+
+// leaders counts what each broker leads, as b's view has it.
+func leaders(b *Broker) map[int32]int {
+	n := map[int32]int{}
+	for _, t := range b.View().Topics() {
+		for _, p := range t.Partitions {
+			n[p.Leader]++
+		}
+	}
+	return n
+}
+
+func (c *cluster) settled(ms ...*member) {
+	c.t.Helper()
+	defer func() {
+		if c.t.Failed() {
+			for _, m := range ms {
+				c.t.Logf("broker %d at %v: %v, %v", m.opt.NodeID, m.Shown(), m.NotReady(), leaders(m.Broker))
+			}
+		}
+	}()
+	eventually(c.t, "all is served, and even", func() bool {
+		n := leaders(ms[0].Broker)
+		low, high := 1<<30, 0
+		for _, m := range ms {
+			if m.NotReady() != nil || m.Shown() != ms[0].Shown() {
+				return false
+			}
+			low, high = min(low, n[m.opt.NodeID]), max(high, n[m.opt.NodeID])
+		}
+		return high-low <= 1 && len(n) <= len(ms)
+	})
+}
+
+// put writes a record to a partition, whoever leads it, until that is acknowledged.
+func put(ctx context.Context, topic projections.TopicID, index int32, value string, ms ...*member) (int64, error) {
+	for {
+		for _, m := range ms {
+			p, err := m.Partition(topic, index)
+			if err != nil {
+				continue
+			}
+			a, err := p.Append(ctx, batch(value))
+			if err == nil {
+				err = a.Wait(ctx)
+			}
+			if err == nil {
+				return a.BaseOffset, nil
+			}
+		}
+		if !sleep(ctx, time.Millisecond) {
+			return -1, ctx.Err()
+		}
+	}
+}
+
+func TestLeadersAreSpreadAndFollowed(t *testing.T) {
+	c := newCluster(t)
+	a, b, d := c.join(1), c.join(2), c.join(3)
+	topic := create(t, a.Broker, "a", 9)
+	c.settled(a, b, d)
+	for i := range int32(9) {
+		serving := 0
+		for _, m := range []*member{a, b, d} {
+			if _, err := m.Partition(topic.ID, i); err == nil {
+				serving++
+			}
+		}
+		if serving != 1 { // Z-04
+			t.Errorf("partition %d is served by %d brokers", i, serving)
+		}
+	}
+	for _, m := range []*member{b, d} {
+		if m.IsController() || m.View().Controller() != 1 {
+			t.Errorf("broker %d: the controller is %d", m.opt.NodeID, m.View().Controller())
+		}
+		_, err := m.CreateTopic(ctx(t, time.Second), TopicSpec{Name: "b", Partitions: 1}, false)
+		wantCode(t, "create elsewhere", err, kerr.NotController)
+		if _, _, err := m.AllocateProducerIDs(ctx(t, 5*time.Second)); err != nil {
+			t.Errorf("producer IDs through %d: %v", m.opt.NodeID, err)
+		}
+	}
+	for kind, n := range map[projections.ShardKind]int{projections.ShardGroups: 16, projections.ShardTxns: 16} {
+		if len(a.View().Shards(kind)) != n {
+			t.Errorf("%d shards of %s", len(a.View().Shards(kind)), kind)
+		}
+	}
+}
+
+// A broker that joins is given its share by handover: nobody's session is sealed.
+func TestJoiningBrokerGetsItsShare(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(1)
+	topic := create(t, a.Broker, "a", 30)
+	session := a.dataSession()
+	b := c.join(2)
+	c.settled(a, b)
+	d := c.join(3)
+	c.settled(a, b, d)
+	if a.dataSession() != session || a.data.Load().s.IsFenced() {
+		t.Error("the session of the first was sealed")
+	}
+	for i := range int32(30) {
+		if off, err := put(ctx(t, 10*time.Second), topic.ID, i, "x", a, b, d); err != nil || off != 0 {
+			t.Errorf("partition %d: offset %d, %v", i, off, err)
+		}
+	}
+	for _, kind := range []projections.ShardKind{projections.ShardGroups, projections.ShardTxns} {
+		n := map[int32]int{}
+		for _, s := range a.View().Shards(kind) {
+			n[s.Leader]++
+		}
+		if len(n) != 3 || n[1] > 6 || n[2] > 6 || n[3] > 6 {
+			t.Errorf("shards of %s: %v", kind, n)
+		}
+	}
+}
+
+// Writers go on while brokers are killed, stopped and started again; each offset is
+// acknowledged once, and nothing that was acknowledged is lost.
+func TestNothingIsLostWhileBrokersComeAndGo(t *testing.T) {
+	c := newCluster(t)
+	const partitions = 6
+	live := map[int32]*member{1: c.join(1), 2: c.join(2), 3: c.join(3)}
+	var mu sync.Mutex
+	members := func() (ms []*member) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, m := range live {
+			ms = append(ms, m)
+		}
+		return ms
+	}
+	topic := create(t, live[1].Broker, "a", partitions)
+	quit, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var acked [partitions]map[int64]string
+	var count atomic.Int64
+	var wg sync.WaitGroup
+	for i := range int32(partitions) {
+		acked[i] = map[int64]string{}
+		wg.Go(func() {
+			for n := 0; quit.Err() == nil; n++ {
+				value := fmt.Sprintf("%d-%d", i, n)
+				off, err := put(quit, topic.ID, i, value, members()...)
+				if err != nil {
+					return
+				}
+				if was := acked[i][off]; was != "" {
+					t.Errorf("offset %d of %d was acknowledged twice", off, i)
+				}
+				acked[i][off] = value
+				count.Add(1)
+			}
+		})
+	}
+	step := func(what string) {
+		n := count.Load()
+		eventually(t, "writers go on after "+what, func() bool { return count.Load() > n+200 })
+	}
+	step("the start")
+	swap := func(id int32, end func(*member)) {
+		mu.Lock()
+		m := live[id]
+		delete(live, id)
+		mu.Unlock()
+		end(m)
+		step("the end of " + strconv.Itoa(int(id)))
+		m = c.join(id)
+		mu.Lock()
+		live[id] = m
+		mu.Unlock()
+		step("the return of " + strconv.Itoa(int(id)))
+	}
+	swap(2, c.kill)
+	swap(1, c.kill) // the controller
+	swap(3, c.leave)
+	for _, m := range members() {
+		if m.IsController() {
+			swap(m.opt.NodeID, c.leave)
+			break
+		}
+	}
+	c.settled(members()...)
+	cancel()
+	wg.Wait()
+	for i := range int32(partitions) {
+		for _, m := range members() {
+			p, err := m.Partition(topic.ID, i)
+			if err != nil {
+				continue
+			}
+			for off, value := range acked[i] {
+				f, err := p.Read(ctx(t, 5*time.Second), off, 1, true)
+				if err != nil || !contains(f.Records, value) {
+					t.Fatalf("partition %d: %q, acknowledged at %d, is not there: %v", i, value, off, err)
+				}
+			}
+		}
+	}
+	t.Logf("%d acknowledged", count.Load())
+}
+
+// A topic is deleted everywhere before that is answered, also where its leader has died.
+func TestDeletionInACluster(t *testing.T) {
+	c := newCluster(t)
+	a, b := c.join(1), c.join(2)
+	topic := create(t, a.Broker, "a", 8)
+	if err := a.DeleteTopic(ctx(t, 10*time.Second), topic.ID); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int32(8) {
+		for _, m := range []*member{a, b} {
+			_, err := m.Partition(topic.ID, i)
+			wantCode(t, "deleted partition", err, kerr.UnknownTopicID)
+		}
+	}
+	eventually(t, "its files are gone", func() bool { return len(topicDirs(t, c.dir)) == 0 })
+	topic = create(t, a.Broker, "a", 8)
+	c.kill(b)
+	if err := a.DeleteTopic(ctx(t, 10*time.Second), topic.ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its files are gone", func() bool { return len(topicDirs(t, c.dir)) == 0 })
+}
+
+// A broker that is silent while it lives is fenced after the session timeout, and comes
+// back by itself.
+func TestSilentBrokerIsFencedAndComesBack(t *testing.T) {
+	c := newCluster(t)
+	quick := func(o *Options) { o.SessionTimeout = time.Second }
+	a, b := c.join(1, quick), c.join(2, quick)
+	create(t, a.Broker, "a", 6)
+	c.settled(a, b)
+	session := b.dataSession()
+	c.net.mu.Lock()
+	c.net.silent = map[int32]bool{2: true}
+	c.net.mu.Unlock()
+	eventually(t, "it is fenced", func() bool { r, _ := a.View().Broker(2); return r.Fenced && leaders(a.Broker)[1] == 6 })
+	c.net.mu.Lock()
+	c.net.silent = nil
+	c.net.mu.Unlock()
+	c.settled(a, b)
+	if b.dataSession() == session {
+		t.Error("it goes on in a session that was sealed")
+	}
+	if b.Err() != nil {
+		t.Error(b.Err())
+	}
+}
+
+func TestUnregister(t *testing.T) {
+	c := newCluster(t)
+	a, b := c.join(1), c.join(2)
+	c.settled(a, b)
+	wantCode(t, "unregister a living broker", a.UnregisterBroker(ctx(t, 5*time.Second), 2), kerr.InvalidRequest)
+	wantCode(t, "unregister a stranger", a.UnregisterBroker(ctx(t, 5*time.Second), 9), kerr.BrokerIDNotRegistered)
+	c.leave(b)
+	eventually(t, "it is fenced", func() bool { return !a.View().Alive(2) })
+	if err := a.UnregisterBroker(ctx(t, 5*time.Second), 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := a.View().Broker(2); there {
+		t.Error("it is still registered")
+	}
+	c.settled(a, c.join(2))
+}
+
+// Leaders go where they are asked to, and stay there.
+func TestMoveLeaders(t *testing.T) {
+	c := newCluster(t)
+	a, b := c.join(1), c.join(2)
+	topic := create(t, a.Broker, "a", 4)
+	c.settled(a, b)
+	var moves []LeaderMove
+	for i := range int32(4) {
+		moves = append(moves, LeaderMove{TopicID: topic.ID, Partition: i, To: 2})
+	}
+	moves = append(moves, LeaderMove{TopicID: topic.ID, Partition: 0, To: 7}, LeaderMove{TopicID: topic.ID, Partition: 4, To: 2})
+	errs := a.MoveLeaders(ctx(t, 5*time.Second), moves)
+	for i, err := range errs[:4] {
+		if err != nil {
+			t.Errorf("move %d: %v", i, err)
+		}
+	}
+	wantCode(t, "to nobody", errs[4], kerr.InvalidReplicaAssignment)
+	wantCode(t, "of nothing", errs[5], kerr.UnknownTopicOrPartition)
+	eventually(t, "they are there", func() bool { return leaders(b.Broker)[2] == 4 && b.NotReady() == nil && len(a.Moving()) == 0 })
+}
