@@ -76,11 +76,15 @@ func openVolume(cfg *Config) (*substrate.Volume, error) {
 	return v, err
 }
 
+// breaks is empty, but in a build with the tag kaasbreak.
+var breaks substrate.Breaks
+
 func openIn(fs substrate.FS, clusterID string) (*substrate.Volume, error) {
 	if err := probeNew(fs); err != nil {
 		return nil, err
 	}
-	return substrate.OpenVolume(substrate.NewPool(fs, substrate.PoolLimits{}), clusterID)
+	v := &substrate.Volume{FS: substrate.NewPool(fs, substrate.PoolLimits{}), Breaks: breaks}
+	return v, v.Init(clusterID)
 }
 
 // probeBytes is more than what a new volume's first files take.

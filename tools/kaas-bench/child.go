@@ -2,137 +2,35 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"slices"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"kaas.dev/kaas/tools/internal/child"
 )
 
-// child is a server that this run has started.
-type child struct {
-	cmd    *exec.Cmd
+// process is a server that this run has started.
+type process struct {
+	*child.Process
 	addr   string
-	log    logTail
-	ended  chan struct{}
 	answer time.Duration // from its start to the first answer that names a broker
 }
 
 // spawn starts a server and waits until it answers.
-func spawn(ctx context.Context, addr string, command string, args ...string) (*child, error) {
-	c := &child{addr: addr, ended: make(chan struct{})}
-	c.cmd = exec.Command(command, args...)
-	// Settings of our own environment are none of the server's.
-	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KAAS_") })
-	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
-	// In a group of its own an interrupt from the terminal reaches us alone, and we end it in order.
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+func spawn(ctx context.Context, addr string, command string, args ...string) (*process, error) {
 	began := time.Now()
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", command, err)
-	}
-	go func() { // stop waits for it
-		_ = c.cmd.Wait()
-		close(c.ended)
-	}()
-	if err := c.awaitAnswer(ctx, time.Minute); err != nil {
-		c.stop()
-		return nil, fmt.Errorf("%s: %w; it said last:\n%s", command, err, c.log.String())
-	}
-	c.answer = time.Since(began)
-	return c, nil
-}
-
-func (c *child) pid() int { return c.cmd.Process.Pid }
-
-// awaitAnswer asks for metadata until an answer names a broker.
-func (c *child) awaitAnswer(ctx context.Context, most time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if c.answers(ctx) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no answer: %w", context.Cause(ctx))
-		case <-c.ended:
-			return errors.New("it ended")
-		case <-tick.C:
-		}
-	}
-}
-
-func (c *child) answers(ctx context.Context) bool {
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", c.addr)
+	started, err := child.Start(child.Options{Command: command, Args: args})
 	if err != nil {
-		return false // a client would wait longer and longer before it tries again
+		return nil, err
 	}
-	conn.Close()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.addr))
-	if err != nil {
-		return false
+	p := &process{Process: started, addr: addr}
+	if err := p.AwaitAnswer(ctx, addr, time.Minute); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("%s: %w; it said last:\n%s", command, err, p.Said())
 	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
-	return err == nil && len(resp.Brokers) > 0
+	p.answer = time.Since(began)
+	return p, nil
 }
 
 // stop ends this one process: with SIGTERM, and with SIGKILL if it takes long.
-func (c *child) stop() {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
-	select {
-	case <-c.ended:
-	case <-time.After(20 * time.Second):
-		_ = c.cmd.Process.Kill()
-		<-c.ended
-	}
-}
-
-// freeAddr is an address on loopback that nobody listened on a moment ago.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-// logTail keeps the last of what a process says.
-type logTail struct {
-	mu struct {
-		sync.Mutex
-		last []byte
-	}
-}
-
-const tailBytes = 4096
-
-func (t *logTail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mu.last = append(t.mu.last, b...)
-	if n := len(t.mu.last); n > tailBytes {
-		t.mu.last = slices.Delete(t.mu.last, 0, n-tailBytes)
-	}
-	return len(b), nil
-}
-
-func (t *logTail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.mu.last)
-}
+func (p *process) stop() { p.End(syscall.SIGTERM, 20*time.Second) }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kaas.dev/kaas/tools/internal/child"
 )
 
 // mode is what an acknowledgement promises.
@@ -23,7 +25,7 @@ const (
 // contender is a server that can be started any number of times.
 type contender interface {
 	name() string
-	start(ctx context.Context, s *scratch, dir string, m mode) (*child, error)
+	start(ctx context.Context, s *scratch, dir string, m mode) (*process, error)
 	topicConfigs(m mode) map[string]string
 	// deleting says whether files of a deleted topic are still in the directory.
 	deleting(s *scratch, dir string) bool
@@ -40,12 +42,12 @@ func (*kaas) deleting(s *scratch, dir string) bool {
 	return s.has(dir+"/topics", func(name string) bool { return strings.HasPrefix(name, "~deleted~") })
 }
 
-func (k *kaas) start(ctx context.Context, s *scratch, dir string, m mode) (*child, error) {
-	addr, err := freeAddr()
+func (k *kaas) start(ctx context.Context, s *scratch, dir string, m mode) (*process, error) {
+	addr, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	http, err := freeAddr()
+	http, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +96,12 @@ var javaOptions = []string{
 	"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 }
 
-func (k *kafka) start(ctx context.Context, s *scratch, dir string, _ mode) (*child, error) {
-	addr, err := freeAddr()
+func (k *kafka) start(ctx context.Context, s *scratch, dir string, _ mode) (*process, error) {
+	addr, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	controller, err := freeAddr()
+	controller, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}

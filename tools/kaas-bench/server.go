@@ -11,7 +11,7 @@ import (
 // server is a running contender.
 type server struct {
 	with  contender
-	child *child
+	child *process
 	dir   string // within the scratch directory
 	idle  int64  // bytes of memory before any load
 }
@@ -19,7 +19,7 @@ type server struct {
 func (s *server) target(topic string, m mode, partitions int32) target {
 	return target{
 		Bootstrap: s.child.addr, Topic: topic, Partitions: partitions,
-		Configs: s.with.topicConfigs(m), PID: s.child.pid(),
+		Configs: s.with.topicConfigs(m), PID: s.child.Pid(),
 	}
 }
 
@@ -42,7 +42,7 @@ func (c *comparison) idle(ctx context.Context, servers []*server) error {
 	case <-time.After(idleTime):
 	}
 	for _, s := range servers {
-		u, err := usageOf(s.child.pid())
+		u, err := usageOf(s.child.Pid())
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (c *comparison) warm(ctx context.Context, s *server) error {
 
 // life notes what is told of a whole process.
 func (s *server) life(f *findings, m mode) error {
-	u, err := usageOf(s.child.pid())
+	u, err := usageOf(s.child.Pid())
 	if err != nil {
 		return err
 	}

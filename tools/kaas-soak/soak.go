@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/tools/internal/child"
 )
 
 // soak is one run.
@@ -104,7 +105,7 @@ func run(ctx context.Context, p plan, out io.Writer) (err error) {
 	defer s.cancel(nil)
 	if s.broker.bin == "" {
 		s.broker.bin = filepath.Join(dir, "kaas")
-		if err := build(ctx, s.broker.bin); err != nil {
+		if err := child.Build(ctx, s.broker.bin); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,7 @@ func run(ctx context.Context, p plan, out io.Writer) (err error) {
 
 // whole runs the broker and all that uses it.
 func (s *soak) whole(ctx context.Context) (err error) {
-	if s.broker.addr, err = freeAddr(); err != nil {
+	if s.broker.addr, err = child.FreeAddr(); err != nil {
 		return err
 	}
 	defer s.broker.end(syscall.SIGKILL, time.Second)
@@ -150,7 +151,7 @@ func (s *soak) whole(ctx context.Context) (err error) {
 	if s.ctx.Err() != nil {
 		s.story.Lock()
 		defer s.story.Unlock()
-		fmt.Fprintf(s.out, "What happened last:\n%s\nThe broker said last:\n%s\n", strings.Join(s.story.lines, "\n"), s.broker.log.String())
+		fmt.Fprintf(s.out, "What happened last:\n%s\nThe broker said last:\n%s\n", strings.Join(s.story.lines, "\n"), s.broker.said())
 		return context.Cause(s.ctx)
 	}
 	return nil

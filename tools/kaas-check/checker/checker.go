@@ -1,0 +1,122 @@
+// Package checker finds in a history what must not have happened. It is a pure
+// function, so a history that was kept can be checked again.
+//
+// # Rules
+//
+//	lost          an acknowledged record is not there in the final reading
+//	vanished      a record that was read is not there in the final reading
+//	two-values    an offset had two records
+//	two-offsets   a record was at two offsets
+//	duplicate     the same, of an idempotent producer
+//	reordered     records of an idempotent producer are not in the order they were sent; or what was
+//	              sent after an acknowledgement is before the acknowledged record
+//	refused-read  a record that was certainly refused was read
+//	unsent        a record was read that nobody sent there
+//	gap           a reader passed over an offset at or above the log start
+//	read-back     a reader got an offset that it was beyond
+//	stuck         a reader did not come to the end
+//	end-back, watermark-back, start-back, epoch-back
+//	              a number went back, as one process saw it
+//	stale-end     the end, asked for after something was acknowledged, read or told, was below it
+//	epoch-order   along a log the leader epoch falls
+//	two-epochs    a record had two leader epochs
+//	told          somebody was told of lost data, or a broker ended by itself
+//
+// A record below the log start may be gone. An operation of unknown outcome may have
+// happened, at any time from its beginning on, or not.
+package checker
+
+import (
+	"cmp"
+	"slices"
+
+	"kaas.dev/kaas/tools/kaas-check/history"
+)
+
+// Violation is something that must not have happened. Ops are the operations that show
+// it, as indexes into the history.
+type Violation struct {
+	Rule   string
+	Part   int32 // -1 for none
+	Offset int64 // -1 for none
+	Text   string
+	Ops    []int
+}
+
+// Report is what was found.
+type Report struct {
+	Violations []Violation    // those of records first, of these the shortest stories; at most mostOfRule of each rule and partition
+	Count      map[string]int // by rule, all of them
+	NotFinal   []int32        // partitions without a final reading, where nothing can be found to be lost
+}
+
+// Total is how many violations there are.
+func (r *Report) Total() (n int) {
+	for _, c := range r.Count {
+		n += c
+	}
+	return n
+}
+
+// mostOfRule is how many violations of one rule are kept for each partition: one cause has
+// thousands of effects.
+const mostOfRule = 5
+
+// Check checks a whole history.
+func Check(h *history.History) *Report {
+	rep := &Report{Count: map[string]int{}}
+	parts := make([]*partition, len(h.Parts))
+	for i := range parts {
+		parts[i] = &partition{h: h, id: int32(i), final: -1, lastEnd: -1, sent: map[uint64]int{}, kept: map[string]int{}}
+	}
+	for i := range h.Ops {
+		op := &h.Ops[i]
+		if op.Part >= 0 {
+			parts[op.Part].add(i, op)
+		}
+		if op.Kind == history.Note && op.Outcome == history.Failed {
+			rep.Count["told"]++
+			rep.Violations = append(rep.Violations, Violation{"told", op.Part, -1, h.Tell(op, -1), []int{i}})
+		}
+	}
+	for _, p := range parts {
+		p.check()
+		for rule, n := range p.kept {
+			rep.Count[rule] += n
+		}
+		rep.Violations = append(rep.Violations, p.found...)
+		if p.final < 0 && len(p.sent) > 0 {
+			rep.NotFinal = append(rep.NotFinal, p.id)
+		}
+	}
+	slices.SortStableFunc(rep.Violations, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(indirect(a.Rule), indirect(b.Rule)), cmp.Compare(len(a.Ops), len(b.Ops)), cmp.Compare(weight(a.Rule), weight(b.Rule)), cmp.Compare(end(h, a), end(h, b)))
+	})
+	return rep
+}
+
+// indirect is 1 of a rule that says that something went wrong, but not with which record.
+func indirect(rule string) int {
+	if rule == "told" || rule == "stuck" {
+		return 1
+	}
+	return 0
+}
+
+// weight puts what hurts most first, among stories of one length.
+func weight(rule string) int {
+	for i, r := range []string{"lost", "vanished", "two-values", "duplicate", "two-offsets", "reordered", "refused-read", "unsent", "gap", "stale-end"} {
+		if r == rule {
+			return i
+		}
+	}
+	return 100
+}
+
+// end is when a violation was complete.
+func end(h *history.History, v Violation) (at int64) {
+	for _, i := range v.Ops {
+		at = max(at, h.Ops[i].Complete)
+	}
+	return at
+}

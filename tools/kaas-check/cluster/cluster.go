@@ -1,0 +1,62 @@
+// Package cluster is the brokers that kaas-check runs and troubles: processes of this
+// host on one directory (Local), or hosts of their own on real NFS.
+//
+// A node has a place for two processes, so that a second one with the same node.id can
+// take over while the first still runs. Methods about one node are called one at a time;
+// about several, at once.
+package cluster
+
+import (
+	"context"
+	"time"
+)
+
+// Cluster is a number of brokers on one volume.
+type Cluster interface {
+	// Nodes are the node.ids, from 1.
+	Nodes() []int32
+	// Addrs is where clients connect, for all places.
+	Addrs() []string
+	// Start starts every broker, and returns when all answer.
+	Start(ctx context.Context) error
+	// Stop stops every broker gracefully. An error names what did not end as it should.
+	Stop() error
+	// Close ends everything, whatever state it is in.
+	Close()
+
+	// Kill is SIGKILL; nothing is started.
+	Kill(node int32) error
+	// Terminate is a graceful stop. An error says that it did not end well.
+	Terminate(node int32) error
+	// Run starts the node's broker where none runs, and returns when it answers.
+	Run(ctx context.Context, node int32) error
+	// Pause and Resume are SIGSTOP and SIGCONT.
+	Pause(node int32) error
+	Resume(node int32) error
+	// TakeOver starts a second process with the node.id of one that runs, or is paused, and
+	// returns when it answers. From then on it is the node's broker.
+	TakeOver(ctx context.Context, node int32) error
+	// AwaitFenced waits for the earlier process of a node to have ended with the exit
+	// code of one that was fenced.
+	AwaitFenced(node int32, most time.Duration) error
+
+	// Fill fills the volume, and Free gives the room back.
+	Fill() error
+	Free() error
+}
+
+// Hosts is what a Cluster can do that has hosts of its own.
+type Hosts interface {
+	PauseHost(node int32) error
+	ResumeHost(node int32) error
+	// PowerOff is a power loss; Boot brings the host and its broker back.
+	PowerOff(node int32) error
+	Boot(ctx context.Context, node int32) error
+	// Cut takes the host's network away, and Heal brings it back.
+	Cut(node int32) error
+	Heal(node int32) error
+	// HangServer and ResumeServer hang the NFS server; RestartServer kills and starts it.
+	HangServer() error
+	ResumeServer() error
+	RestartServer(ctx context.Context) error
+}

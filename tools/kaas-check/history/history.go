@@ -1,0 +1,173 @@
+// Package history holds what a run of kaas-check did and saw.
+//
+// # Format
+//
+// An Op is one operation with the times at which it was begun and ended, in
+// nanoseconds of the run's monotonic clock. A record's value is a number that is sent
+// once in a run: the process in its high 24 bits, a count from 1 in its low 40.
+//
+// Most of what is read was read before. So the history keeps, for each partition, the
+// record that was first seen at each offset (Log), and a Read whose records are all as in
+// the Log is only a range of it. A Read that differs carries its own records. Equal
+// observations that one process makes in a row are one Op with a count. Neither loses
+// anything that the checker wants.
+//
+// A file is one zstd frame around the msgpack form of a History, structs as arrays
+// (Write, Load).
+package history
+
+import "fmt"
+
+// Kind is what an operation is.
+type Kind uint8
+
+// The kinds of operations.
+const (
+	Produce Kind = iota + 1 // one record was sent
+	Read                    // records were got from one partition by one poll
+	Observe                 // a number was asked for
+	Fault                   // the cluster was troubled, or helped
+	Note                    // somebody was told something; never good where it failed
+)
+
+// Outcome is how an operation ended.
+type Outcome uint8
+
+// The outcomes. A failed operation has certainly had no effect.
+const (
+	OK Outcome = iota + 1
+	Failed
+	Unknown
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case OK:
+		return "ok"
+	case Failed:
+		return "failed"
+	}
+	return "unknown"
+}
+
+// Field is which number was asked for.
+type Field uint8
+
+// The fields. An End is promised to be the newest; the others may be a little older,
+// but never go back as one process sees them.
+const (
+	End Field = iota + 1
+	HighWatermark
+	LogStart
+	LeaderEpoch
+)
+
+func (f Field) String() string {
+	return [...]string{"", "the end", "the high watermark", "the log start", "the leader epoch"}[f]
+}
+
+// Record is a record as it was read.
+type Record struct {
+	Offset int64
+	Value  uint64 // 0 is that it was none of ours
+	Epoch  int32  // of the leader who took it, -1 where not told
+}
+
+// Op is one operation.
+type Op struct {
+	Kind     Kind
+	Outcome  Outcome
+	Field    Field // of Observe
+	Proc     int32 // index into Procs
+	Part     int32 // index into Parts, -1 for none
+	Epoch    int32 // leader epoch in the answer, -1 where not told
+	Count    int32 // of Read: its records; of Observe: equal ones in a row
+	Invoke   int64
+	Complete int64
+	Last     [2]int64 // of Observe: begin and end of the last of them
+	Offset   int64    // of Produce: as acknowledged, -1 for none; of Read: the first; of Observe: the number
+	Value    uint64   // of Produce
+	Records  []Record // of Read, unless they are as in the Log
+	Text     string   // of Fault and Note; of Produce: the error
+}
+
+// Role is what a process does, as far as the checker treats it apart.
+type Role uint8
+
+// The roles.
+const (
+	Other      Role = iota
+	Idempotent      // its records are never twice in the log, and in order
+	Plain           // sends each record once, whatever comes of it
+	Tail            // reads all from offset 0 until the end of the run
+	Reread          // reads all from the log start, once
+	Final           // the same, after everything that writes has ended
+	Observer
+)
+
+// Proc is a process: something that does one thing after the other, or a producer.
+type Proc struct {
+	Name string
+	Role Role
+}
+
+// Part is a partition. A topic that is made again under its name is another one.
+type Part struct {
+	Topic string
+	Index int32
+	Made  int32 // how many topics had the name before
+}
+
+func (p Part) String() string {
+	if p.Made > 0 {
+		return fmt.Sprintf("%s/%d (made the %d. time)", p.Topic, p.Index, p.Made+1)
+	}
+	return fmt.Sprintf("%s/%d", p.Topic, p.Index)
+}
+
+// History is a whole run.
+type History struct {
+	Version int
+	Seed    int64
+	Began   string // wall time, for people
+	Plan    []string
+	Procs   []Proc
+	Parts   []Part
+	Logs    [][]Record // by partition and offset; Epoch -2 where nothing was seen
+	Ops     []Op
+}
+
+const version = 1
+
+// Value is the n-th value, from 1, of a process.
+func Value(proc int32, n int64) uint64 { return uint64(proc)<<40 | uint64(n)&(1<<40-1) }
+
+// Count is the n of a value.
+func Count(v uint64) int64 { return int64(v & (1<<40 - 1)) }
+
+// ProcOf is the process of a value.
+func ProcOf(v uint64) int32 { return int32(v >> 40) }
+
+// unseen is the Epoch of a place in a Log where nothing was seen.
+const unseen = -2
+
+// Seen returns the record that was first seen at an offset.
+func (h *History) Seen(part int32, offset int64) (Record, bool) {
+	if l := h.Logs[part]; offset >= 0 && offset < int64(len(l)) && l[offset].Epoch != unseen {
+		return l[offset], true
+	}
+	return Record{}, false
+}
+
+// Each calls do for every record of a Read.
+func (h *History) Each(op *Op, do func(Record)) {
+	if op.Records != nil {
+		for _, r := range op.Records {
+			do(r)
+		}
+		return
+	}
+	for _, r := range h.Logs[op.Part][op.Offset : op.Offset+int64(op.Count)] {
+		do(r)
+	}
+}

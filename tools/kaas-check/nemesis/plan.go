@@ -1,0 +1,128 @@
+// Package nemesis is what troubles a cluster while it is used: a plan of faults made
+// from a seed, and the carrying out of it.
+//
+// A plan is made before it begins and holds all that is chosen but one thing: who is
+// controller is asked when its turn comes. A step about a node waits until the one before
+// on this node is over; steps about different nodes may overlap. Every step ends with
+// the cluster as it was: what it stopped runs again.
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is a kind of fault.
+type Kind string
+
+// The kinds. Those after Full need hosts of their own.
+const (
+	Kill         Kind = "kill"          // SIGKILL, and a start
+	Pause        Kind = "pause"         // SIGSTOP, and SIGCONT
+	Graceful     Kind = "graceful"      // SIGTERM, and a start
+	TakeOver     Kind = "takeover"      // a second process with the same node.id
+	PauseTaken   Kind = "pause-taken"   // the same, while the first is stopped
+	Controller   Kind = "controller"    // SIGKILL of the controller, and a start
+	Rolling      Kind = "rolling"       // SIGTERM and a start of one after the other
+	Full         Kind = "full"          // the volume is full
+	HostPause    Kind = "host-pause"    // a host is frozen
+	Power        Kind = "power"         // power loss of a host, and a boot
+	Cut          Kind = "cut"           // a host has no network
+	ServerPause  Kind = "server-pause"  // the file server hangs
+	ServerKilled Kind = "server-killed" // the file server is killed and started
+)
+
+// LocalKinds and LabKinds are the kinds that a cluster with and without hosts of its own can have.
+var (
+	LocalKinds = []Kind{Kill, Pause, Graceful, TakeOver, PauseTaken, Controller, Rolling, Full}
+	LabKinds   = []Kind{HostPause, Power, Cut, ServerPause, ServerKilled}
+)
+
+// Parse reads kinds that are separated by commas. "local" and "all" are lists.
+func Parse(s string) (out []Kind, err error) {
+	all := append(slices.Clone(LocalKinds), LabKinds...)
+	for _, name := range strings.Split(s, ",") {
+		switch k := Kind(strings.TrimSpace(name)); {
+		case k == "" || k == "none":
+		case k == "local":
+			out = append(out, LocalKinds...)
+		case k == "all":
+			out = append(out, all...)
+		case slices.Contains(all, k):
+			out = append(out, k)
+		default:
+			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local and all", name, all)
+		}
+	}
+	return out, nil
+}
+
+// Step is one fault.
+type Step struct {
+	At   time.Duration // from the beginning
+	Kind Kind
+	Node int32 // 0 where it is about none, or found out later
+	For  time.Duration
+}
+
+func (s Step) String() string {
+	out := fmt.Sprintf("%7.1f s  %s", s.At.Seconds(), s.Kind)
+	if s.Node > 0 {
+		out += fmt.Sprintf(" of broker %d", s.Node)
+	}
+	if s.For > 0 {
+		out += fmt.Sprintf(" for %v", s.For)
+	}
+	return out
+}
+
+// lasts is from where to where a fault of a kind lasts.
+var lasts = map[Kind][2]time.Duration{
+	Kill:         {0, 3 * time.Second}, // down
+	Pause:        {100 * time.Millisecond, 30 * time.Second},
+	PauseTaken:   {100 * time.Millisecond, 10 * time.Second},
+	Controller:   {0, 3 * time.Second},
+	Full:         {2 * time.Second, 8 * time.Second},
+	HostPause:    {time.Second, 30 * time.Second},
+	Power:        {0, 5 * time.Second},
+	Cut:          {time.Second, 20 * time.Second},
+	ServerPause:  {time.Second, 20 * time.Second},
+	ServerKilled: {0, 5 * time.Second},
+}
+
+// Plan chooses the faults of a run from its seed: about one in every, of each kind at
+// least one where the time allows. The last quarter minute has none.
+func Plan(seed int64, most, every time.Duration, kinds []Kind, nodes []int32) (out []Step) {
+	if len(kinds) == 0 || len(nodes) == 0 || every <= 0 {
+		return nil
+	}
+	rng := rand.New(rand.NewPCG(uint64(seed), 0x6e656d65736973))
+	var round []Kind // a shuffled round of all kinds, then another
+	for at := every / 2; at < most-15*time.Second || len(out) == 0; at += every/2 + time.Duration(rng.Int64N(int64(every))) {
+		if len(round) == 0 {
+			round = slices.Clone(kinds)
+			rng.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		}
+		s := Step{At: at.Round(time.Millisecond), Kind: round[0], For: length(rng, round[0])}
+		round = round[1:]
+		if needsNode(s.Kind) {
+			s.Node = nodes[rng.IntN(len(nodes))]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// length is short more often than long: as many below a second as above ten.
+func length(rng *rand.Rand, k Kind) time.Duration {
+	l := lasts[k]
+	f := rng.Float64()
+	return (l[0] + time.Duration(f*f*f*float64(l[1]-l[0]))).Round(time.Millisecond)
+}
+
+func needsNode(k Kind) bool {
+	return !slices.Contains([]Kind{Controller, Rolling, Full, ServerPause, ServerKilled}, k)
+}

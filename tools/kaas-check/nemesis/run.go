@@ -1,0 +1,180 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"kaas.dev/kaas/tools/kaas-check/cluster"
+)
+
+// Runner carries a plan out.
+type Runner struct {
+	Cluster cluster.Cluster
+	// Controller asks who is controller.
+	Controller func(ctx context.Context) (int32, error)
+	// Began and Ended are told of each part of a step; what Began returns goes to Ended.
+	Began func(what string) int64
+	Ended func(began int64, what string, err error)
+
+	full   sync.RWMutex          // held alone while the volume is full: a broker that starts then ends, as it should
+	server sync.Mutex            // one fault of the file server at a time
+	nodes  map[int32]*sync.Mutex // and one of each node
+}
+
+// fencedTime is how long a process may live on that was taken over.
+const fencedTime = 20 * time.Second
+
+// Run carries the steps out and returns when all are over. No step begins after ctx has ended.
+func (r *Runner) Run(ctx context.Context, steps []Step) {
+	r.nodes = map[int32]*sync.Mutex{}
+	for _, n := range r.Cluster.Nodes() {
+		r.nodes[n] = &sync.Mutex{}
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, s := range steps {
+		timer := time.NewTimer(time.Until(began.Add(s.At)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		wg.Go(func() { r.step(ctx, s) })
+	}
+}
+
+// step carries one out. Once begun it goes to its end, whatever becomes of ctx.
+func (r *Runner) step(ctx context.Context, s Step) {
+	switch s.Kind {
+	case Rolling:
+		for _, n := range r.Cluster.Nodes() {
+			if ctx.Err() == nil {
+				r.onNode(n, func() { r.restart(n, "rolling", r.Cluster.Terminate, 0) })
+			}
+		}
+	case Controller:
+		n, err := r.Controller(ctx)
+		if err != nil || r.nodes[n] == nil {
+			r.tell(fmt.Sprintf("kill of the controller left out: asked who it is, %d, %v", n, err), nil)
+			return
+		}
+		r.onNode(n, func() { r.restart(n, "kill of the controller,", r.Cluster.Kill, s.For) })
+	case Full:
+		r.full.Lock()
+		defer r.full.Unlock()
+		r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free)
+	case ServerPause, ServerKilled:
+		r.server.Lock()
+		defer r.server.Unlock()
+		r.onServer(s)
+	default:
+		r.onNode(s.Node, func() { r.node(s) })
+	}
+}
+
+func (r *Runner) onNode(n int32, do func()) {
+	r.nodes[n].Lock()
+	defer r.nodes[n].Unlock()
+	r.full.RLock()
+	defer r.full.RUnlock()
+	do()
+}
+
+func (r *Runner) node(s Step) {
+	n, c := s.Node, r.Cluster
+	switch s.Kind {
+	case Kill:
+		r.restart(n, "kill -9 of", c.Kill, s.For)
+	case Graceful:
+		r.restart(n, "graceful stop of", c.Terminate, 0)
+	case Pause:
+		r.during(fmt.Sprintf("broker %d is stopped", n), s.For, func() error { return c.Pause(n) }, func() error { return c.Resume(n) })
+	case TakeOver:
+		r.takeOver(n)
+	case PauseTaken:
+		r.during(fmt.Sprintf("broker %d is stopped and taken over", n), s.For,
+			func() error { return errors.Join(c.Pause(n), c.TakeOver(context.Background(), n)) },
+			func() error { return c.Resume(n) })
+		r.fenced(n)
+	default:
+		r.host(s)
+	}
+}
+
+// restart ends a broker, leaves it down for a while, and starts it.
+func (r *Runner) restart(n int32, how string, end func(int32) error, down time.Duration) {
+	at := r.Began(fmt.Sprintf("%s broker %d", how, n))
+	r.Ended(at, fmt.Sprintf("%s broker %d", how, n), end(n))
+	wait(down)
+	at = r.Began(fmt.Sprintf("start of broker %d", n))
+	r.Ended(at, fmt.Sprintf("start of broker %d", n), r.Cluster.Run(context.Background(), n))
+}
+
+func (r *Runner) takeOver(n int32) {
+	what := fmt.Sprintf("a second process takes broker %d over", n)
+	at := r.Began(what)
+	r.Ended(at, what, r.Cluster.TakeOver(context.Background(), n))
+	r.fenced(n)
+}
+
+func (r *Runner) fenced(n int32) {
+	what := fmt.Sprintf("the earlier process of broker %d ends", n)
+	at := r.Began(what)
+	r.Ended(at, what, r.Cluster.AwaitFenced(n, fencedTime))
+}
+
+// during is a fault with a beginning and an end.
+func (r *Runner) during(what string, lasts time.Duration, begin, end func() error) {
+	at := r.Began(what)
+	err := begin()
+	wait(lasts)
+	r.Ended(at, fmt.Sprintf("%s for %v", what, lasts), errors.Join(err, end()))
+}
+
+func (r *Runner) tell(what string, err error) { r.Ended(r.Began(what), what, err) }
+
+var errNoHosts = errors.New("this cluster has no hosts of its own")
+
+func (r *Runner) host(s Step) {
+	h, ok := r.Cluster.(cluster.Hosts)
+	if !ok {
+		r.tell(s.String(), errNoHosts)
+		return
+	}
+	n := s.Node
+	switch s.Kind {
+	case HostPause:
+		r.during(fmt.Sprintf("host %d is frozen", n), s.For, func() error { return h.PauseHost(n) }, func() error { return h.ResumeHost(n) })
+	case Power:
+		r.during(fmt.Sprintf("host %d has lost power", n), s.For, func() error { return h.PowerOff(n) }, func() error { return h.Boot(context.Background(), n) })
+	case Cut:
+		r.during(fmt.Sprintf("host %d has no network", n), s.For, func() error { return h.Cut(n) }, func() error { return h.Heal(n) })
+	}
+}
+
+func (r *Runner) onServer(s Step) {
+	h, ok := r.Cluster.(cluster.Hosts)
+	if !ok {
+		r.tell(s.String(), errNoHosts)
+		return
+	}
+	if s.Kind == ServerPause {
+		r.during("the file server hangs", s.For, h.HangServer, h.ResumeServer)
+		return
+	}
+	at := r.Began("the file server is restarted")
+	r.Ended(at, "the file server is restarted", h.RestartServer(context.Background()))
+}
+
+// wait is for the length of a fault, which nothing cuts short: what was stopped would
+// stay so.
+func wait(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	<-t.C
+}

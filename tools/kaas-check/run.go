@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/tools/internal/child"
+	"kaas.dev/kaas/tools/kaas-check/checker"
+	"kaas.dev/kaas/tools/kaas-check/cluster"
+	"kaas.dev/kaas/tools/kaas-check/history"
+	"kaas.dev/kaas/tools/kaas-check/nemesis"
+	"kaas.dev/kaas/tools/kaas-check/traffic"
+)
+
+// historyFile is the name of a history that is kept.
+const historyFile = "history"
+
+// checkRun is one run.
+type checkRun struct {
+	settings
+	out     io.Writer
+	dir     *substrate.DirFS // of this run
+	log     *history.Recorder
+	proc    int32 // the nemesis, in the history
+	cluster cluster.Cluster
+	env     *traffic.Env
+}
+
+// run does a whole run and says what was wrong.
+func run(ctx context.Context, s settings, out io.Writer) error {
+	kinds, err := nemesis.Parse(s.faults)
+	if err != nil {
+		return err
+	}
+	if s.seed == 0 {
+		s.seed = time.Now().UnixNano() % 1e9
+	}
+	parent, err := substrate.MakeDir(s.dir)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("run-%s-%d", time.Now().Format("150405"), s.seed)
+	if err := parent.Mkdir(name); err != nil {
+		return fmt.Errorf("directory of this run: %w", err)
+	}
+	r := &checkRun{settings: s, out: out}
+	if r.dir, err = substrate.OpenDir(filepath.Join(parent.Root(), name)); err != nil {
+		return err
+	}
+	rep, err := r.whole(ctx, kinds)
+	if err == nil {
+		err = verdict(rep)
+	}
+	if err != nil || s.keep {
+		fmt.Fprintf(out, "\nHistory, logs and volume are in %s.\n", r.dir.Root())
+		return err
+	}
+	return removeTree(parent, name)
+}
+
+// whole runs the cluster and all that uses it, and checks.
+func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Report, error) {
+	if err := r.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.makeCluster(kinds); err != nil {
+		return nil, err
+	}
+	defer r.cluster.Close()
+	steps := nemesis.Plan(r.seed, r.duration, r.every, kinds, r.cluster.Nodes())
+	fmt.Fprintf(r.out, "seed %d, %d brokers, %v, %d faults planned:\n", r.seed, r.brokers, r.duration, len(steps))
+	plan := make([]string, len(steps))
+	for i, s := range steps {
+		plan[i] = s.String()
+		fmt.Fprintln(r.out, plan[i])
+	}
+	r.log = history.NewRecorder(r.seed, plan)
+	r.proc = r.log.Proc("nemesis", history.Other)
+	r.env = &traffic.Env{Seeds: r.cluster.Addrs(), Log: r.log, Topics: traffic.Topics(), Rate: r.rate, Seed: r.seed}
+	if err := r.load(ctx, steps); err != nil {
+		return nil, err
+	}
+	return r.judge()
+}
+
+func (r *checkRun) build(ctx context.Context) error {
+	if r.without != "" && r.without != "no-check" && r.without != "no-seal" {
+		return fmt.Errorf("--break %s: it is no-check or no-seal", r.without)
+	}
+	if r.binary != "" {
+		return nil
+	}
+	r.binary = filepath.Join(r.dir.Root(), "kaas")
+	if r.without != "" {
+		return child.Build(ctx, r.binary, "kaasbreak")
+	}
+	return child.Build(ctx, r.binary)
+}
+
+func (r *checkRun) makeCluster(kinds []nemesis.Kind) error {
+	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: r.sets, Died: func(node int32, state string) {
+		if r.log != nil {
+			r.log.Note(r.proc, -1, history.Failed, fmt.Sprintf("broker %d ended by itself: %s", node, state))
+		}
+	}}
+	if r.without != "" {
+		cfg.Env = []string{"KAAS_BREAK=" + r.without}
+	}
+	for _, k := range kinds {
+		if k == nemesis.Full {
+			cfg.Small = true
+			cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
+		}
+	}
+	l, err := cluster.NewLocal(cfg)
+	r.cluster = l
+	return err
+}
+
+const (
+	settleTime = time.Minute // that each part of recovering, and reading all, may take
+	reportTime = time.Minute
+)
+
+// load runs traffic and faults, lets all recover, and reads everything once more.
+func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
+	if err := r.cluster.Start(ctx); err != nil {
+		return err
+	}
+	if err := r.env.MakeTopics(ctx); err != nil {
+		return err
+	}
+	writers, readers := r.env.Writers(), r.env.Readers()
+	started, err := start(append(append([]traffic.Traffic{}, readers...), writers...))
+	defer func() { // where it was not stopped in order
+		done, cancel := context.WithCancel(context.Background())
+		cancel()
+		stop(done, started)
+	}()
+	if err != nil {
+		return err
+	}
+	r.trouble(ctx, steps)
+	r.heal()
+	settled(func(ctx context.Context) { stop(ctx, writers) })
+	settled(func(ctx context.Context) { err = r.env.ReadFinally(ctx) })
+	settled(func(ctx context.Context) { stop(ctx, readers) })
+	started = nil
+	if err != nil {
+		r.fault(r.log.Now(), err.Error(), nil)
+	}
+	at := r.log.Now()
+	r.fault(at, "every broker is stopped", r.cluster.Stop())
+	return nil
+}
+
+func settled(do func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	do(ctx)
+}
+
+func start(all []traffic.Traffic) (started []traffic.Traffic, err error) {
+	for _, t := range all {
+		if err := t.Start(); err != nil {
+			return started, err
+		}
+		started = append(started, t)
+	}
+	return started, nil
+}
+
+func stop(ctx context.Context, all []traffic.Traffic) {
+	done := make(chan struct{})
+	for _, t := range all {
+		go func() { t.Stop(ctx); done <- struct{}{} }()
+	}
+	for range all {
+		<-done
+	}
+}
+
+// trouble carries the plan out, until the time of the run is over.
+func (r *checkRun) trouble(ctx context.Context, steps []nemesis.Step) {
+	ctx, cancel := context.WithTimeout(ctx, r.duration)
+	defer cancel()
+	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.controller, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.Run(ctx, steps)
+	}()
+	tick := time.NewTicker(reportTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			fmt.Fprintf(r.out, "%v: %d operations\n", time.Duration(r.log.Now()).Round(time.Second), r.log.Ops())
+		case <-ctx.Done():
+			<-done
+			return
+		}
+	}
+}
+
+// fault notes a fault that is over. What the cluster could not do as it was told is a violation.
+func (r *checkRun) fault(began int64, what string, err error) {
+	op := history.Op{Kind: history.Fault, Outcome: history.OK, Proc: r.proc, Part: -1, Epoch: -1, Offset: -1, Invoke: began, Complete: r.log.Now(), Text: what}
+	if err != nil {
+		op.Outcome = history.Failed
+		op.Text += ": " + err.Error()
+		r.log.Note(r.proc, -1, history.Failed, op.Text)
+	}
+	r.log.Add(op)
+	fmt.Fprintf(r.out, "%s  %s\n", history.TellTime(op.Complete), op.Text)
+}
+
+// heal has every broker running.
+func (r *checkRun) heal() {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for _, n := range r.cluster.Nodes() {
+		at := r.log.Now()
+		if err := r.cluster.Run(ctx, n); err != nil {
+			r.fault(at, fmt.Sprintf("broker %d is to run in the end", n), err)
+		}
+	}
+}
+
+// controller asks who is controller.
+func (r *checkRun) controller(ctx context.Context) (int32, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.env.Seeds...), kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second))
+	if err != nil {
+		return -1, err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
+	if err != nil {
+		return -1, err
+	}
+	return resp.ControllerID, nil
+}
+
+// judge checks the history, prints what was found, and keeps it where that is wanted.
+func (r *checkRun) judge() (*checker.Report, error) {
+	h := r.log.History()
+	rep := checker.Check(h)
+	summary(r.out, h)
+	rep.Print(r.out, h)
+	if rep.Total() > 0 || r.keep {
+		if err := h.Write(r.dir, historyFile); err != nil {
+			return rep, err
+		}
+	}
+	if rep.Total() == 0 && acknowledged(h) == 0 {
+		return rep, errors.New("nothing was acknowledged: such a run shows nothing")
+	}
+	return rep, nil
+}
+
+func removeTree(d *substrate.DirFS, name string) error {
+	entries, err := d.List(name)
+	if err != nil {
+		return d.Remove(name) // a file
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, ".nfs") {
+			continue
+		}
+		if err := removeTree(d, path.Join(name, e.Name)); err != nil {
+			return err
+		}
+	}
+	return d.Remove(name)
+}

@@ -1,0 +1,183 @@
+// Package traffic is the load of kaas-check: producers, readers, observers and what
+// makes, deletes and trims topics. Each is a Traffic that writes what it does and sees into the
+// history. A further kind, such as a consumer group, is one more type and one more line
+// in All.
+//
+// Nothing of it gives up because the cluster is in trouble: an operation has an outcome
+// and the next one follows. Rates are bounded, so that a history fits in memory.
+package traffic
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"kaas.dev/kaas/tools/kaas-check/history"
+)
+
+// Traffic is one kind of load.
+type Traffic interface {
+	// Start begins, and returns.
+	Start() error
+	// Stop ends: producers first wait until all is answered, and readers until they are at the
+	// end, or ctx ends. It returns when nothing of it runs any more.
+	Stop(ctx context.Context)
+}
+
+// Topic is a topic that lasts for the run.
+type Topic struct {
+	Name       string
+	Partitions int32
+	Trimmed    bool // records are deleted from its start
+	Configs    map[string]string
+}
+
+// Env is what every Traffic works in.
+type Env struct {
+	Seeds  []string // where clients connect first
+	Log    *history.Recorder
+	Topics []Topic
+	Rate   int   // records a second of each producer
+	Seed   int64 // of what is random
+}
+
+// Topics are those of a run.
+func Topics() []Topic {
+	small := map[string]string{"segment.bytes": "1048576"}
+	return []Topic{
+		{Name: "steady", Partitions: 4, Configs: small},
+		{Name: "trimmed", Partitions: 2, Configs: small, Trimmed: true},
+	}
+}
+
+// Writers and Readers are all the traffic of a run. Writers are stopped first.
+func (e *Env) Writers() []Traffic {
+	return []Traffic{
+		&idempotent{env: e, name: "idempotent producer 1"},
+		&idempotent{env: e, name: "idempotent producer 2"},
+		&plain{env: e, name: "plain producer 1", acks: -1},
+		&plain{env: e, name: "plain producer 2", acks: -1},
+		&plain{env: e, name: "acks=1 producer", acks: 1},
+		&trimmer{env: e},
+		&churn{env: e},
+	}
+}
+
+// Readers is the traffic that only looks.
+func (e *Env) Readers() []Traffic {
+	return []Traffic{
+		&tail{env: e, name: "tail reader 1"},
+		&tail{env: e, name: "tail reader 2"},
+		&reread{env: e, name: "re-reader"},
+		&observer{env: e},
+		&views{env: e},
+	}
+}
+
+// client makes a client that sees trouble soon and tries again soon.
+func (e *Env) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(e.Seeds...),
+		kgo.DialTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(3 * time.Second), kgo.ProduceRequestTimeout(5 * time.Second),
+		kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
+		kgo.RetryBackoffFn(func(n int) time.Duration { return min(500, 50*time.Duration(n)) * time.Millisecond }),
+	}, opts...)...)
+}
+
+// raw makes a client whose requests name topics, not their IDs.
+func (e *Env) raw() (*kgo.Client, error) {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(0, 12) // Produce
+	v.SetMaxKeyVersion(1, 12) // Fetch
+	return e.client(kgo.MaxVersions(v))
+}
+
+// MakeTopics makes the topics that last for the run.
+func (e *Env) MakeTopics(ctx context.Context) error {
+	cl, err := e.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for _, t := range e.Topics {
+		configs := map[string]*string{}
+		for k, v := range t.Configs {
+			configs[k] = &v
+		}
+		if _, err := kadm.NewClient(cl).CreateTopic(ctx, t.Partitions, 1, configs, t.Name); err != nil {
+			return fmt.Errorf("make topic %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// place is a partition and its index in the history.
+type place struct {
+	topic string
+	index int32
+	part  int32
+}
+
+// places are the partitions of the topics that last.
+func (e *Env) places(want func(Topic) bool) (out []place) {
+	for _, t := range e.Topics {
+		if want != nil && !want(t) {
+			continue
+		}
+		for i := range t.Partitions {
+			out = append(out, place{t.Name, i, e.Log.Part(history.Part{Topic: t.Name, Index: i})})
+		}
+	}
+	return out
+}
+
+func find(ps []place, topic string, index int32) (place, bool) {
+	i := slices.IndexFunc(ps, func(p place) bool { return p.topic == topic && p.index == index })
+	if i < 0 {
+		return place{}, false
+	}
+	return ps[i], true
+}
+
+// repeats is how often a value is in a record, so that a torn one is seen.
+const repeats = 6
+
+func encode(v uint64) []byte { return []byte(strings.Repeat(fmt.Sprintf("%016x", v), repeats)) }
+
+// decode is the value of a record, or 0 where it is none of ours.
+func decode(b []byte) uint64 {
+	if len(b) != 16*repeats {
+		return 0
+	}
+	var raw [8]byte
+	if _, err := hex.Decode(raw[:], b[:16]); err != nil {
+		return 0
+	}
+	var v uint64
+	for _, c := range raw {
+		v = v<<8 | uint64(c)
+	}
+	if string(encode(v)) != string(b) {
+		return 0
+	}
+	return v
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
