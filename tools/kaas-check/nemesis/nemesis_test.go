@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,8 +84,11 @@ func (f *fake) do(what string, n int32, change func()) error {
 	return nil
 }
 
-func (f *fake) Nodes() []int32              { return f.nodes }
-func (f *fake) Addrs() []string             { return nil }
+func (f *fake) Nodes() []int32  { return f.nodes }
+func (f *fake) Addrs() []string { return nil }
+func (f *fake) Dial() func(context.Context, string, string) (net.Conn, error) {
+	return nil
+}
 func (f *fake) Start(context.Context) error { return nil }
 func (f *fake) Stop() error                 { return nil }
 func (f *fake) Close()                      {}

@@ -3,8 +3,8 @@
 //
 // A plan is made before it begins and holds all that is chosen but one thing: who is
 // controller is asked when its turn comes. A step about a node waits until the one before
-// on this node is over; steps about different nodes may overlap. Every step ends with
-// the cluster as it was: what it stopped runs again.
+// on this node is over; steps about different nodes may overlap, and one about the volume
+// overlaps none. Every step ends with the cluster as it was: what it stopped runs again.
 package nemesis
 
 import (

@@ -21,9 +21,8 @@ type Runner struct {
 	Began func(what string) int64
 	Ended func(began int64, what string, err error)
 
-	full   *semaphore.Weighted           // held whole while the volume is full: a broker that starts then ends, as it should
-	server *semaphore.Weighted           // one fault of the file server at a time
-	nodes  map[int32]*semaphore.Weighted // and one of each node
+	volume *semaphore.Weighted           // held whole by a fault of the volume: a broker that starts while it is full ends, as it should
+	nodes  map[int32]*semaphore.Weighted // one fault of a node at a time
 }
 
 // fencedTime is how long a process may live on that was taken over.
@@ -35,7 +34,7 @@ const manyNodes = 1 << 20
 // Run carries the steps out and returns when all are over. No step begins after ctx has
 // ended: those that wait for another to be over are left out then.
 func (r *Runner) Run(ctx context.Context, steps []Step) {
-	r.full, r.server, r.nodes = semaphore.NewWeighted(manyNodes), semaphore.NewWeighted(1), map[int32]*semaphore.Weighted{}
+	r.volume, r.nodes = semaphore.NewWeighted(manyNodes), map[int32]*semaphore.Weighted{}
 	for _, n := range r.Cluster.Nodes() {
 		r.nodes[n] = semaphore.NewWeighted(1)
 	}
@@ -69,16 +68,16 @@ func (r *Runner) step(ctx context.Context, s Step) {
 		}
 		r.onNode(ctx, n, func() { r.restart(n, "kill of the controller,", r.Cluster.Kill, s.For) })
 	case Full:
-		holding(ctx, r.full, manyNodes, func() { r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free) })
+		holding(ctx, r.volume, manyNodes, func() { r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free) })
 	case ServerPause, ServerKilled:
-		holding(ctx, r.server, 1, func() { r.onServer(s) })
+		holding(ctx, r.volume, manyNodes, func() { r.onServer(s) })
 	default:
 		r.onNode(ctx, s.Node, func() { r.node(s) })
 	}
 }
 
 func (r *Runner) onNode(ctx context.Context, n int32, do func()) {
-	holding(ctx, r.nodes[n], 1, func() { holding(ctx, r.full, 1, do) })
+	holding(ctx, r.nodes[n], 1, func() { holding(ctx, r.volume, 1, do) })
 }
 
 func holding(ctx context.Context, s *semaphore.Weighted, n int64, do func()) {
