@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/tools/internal/child"
 	"kaas.dev/kaas/tools/kaas-check/checker"
@@ -86,7 +83,7 @@ func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Re
 	}
 	r.log = history.NewRecorder(r.seed, plan)
 	r.proc = r.log.Proc("nemesis", history.Other)
-	r.env = &traffic.Env{Seeds: r.cluster.Addrs(), Log: r.log, Topics: traffic.Topics(), Rate: r.rate, Seed: r.seed}
+	r.env = &traffic.Env{Seeds: r.cluster.Addrs(), Dial: r.cluster.Dial(), Log: r.log, Topics: traffic.Topics(), Rate: r.rate, Seed: r.seed}
 	if err := r.load(ctx, steps); err != nil {
 		return nil, err
 	}
@@ -194,7 +191,7 @@ func stop(ctx context.Context, all []traffic.Traffic) {
 func (r *checkRun) trouble(ctx context.Context, steps []nemesis.Step) {
 	ctx, cancel := context.WithTimeout(ctx, r.duration)
 	defer cancel()
-	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.controller, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
+	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.env.Controller, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -235,22 +232,6 @@ func (r *checkRun) heal() {
 			r.fault(at, fmt.Sprintf("broker %d is to run in the end", n), err)
 		}
 	}
-}
-
-// controller asks who is controller.
-func (r *checkRun) controller(ctx context.Context) (int32, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.env.Seeds...), kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second))
-	if err != nil {
-		return -1, err
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
-	if err != nil {
-		return -1, err
-	}
-	return resp.ControllerID, nil
 }
 
 // judge checks the history, prints what was found, and keeps it where that is wanted.

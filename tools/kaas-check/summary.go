@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -77,15 +78,13 @@ func what(h *history.History, op *history.Op) string {
 	return "topics and notes"
 }
 
-// faultName is what a fault was, without who it was about and for how long.
+var ofWhom = regexp.MustCompile(`\b(broker|host) \d+`)
+
+// faultName is what a fault was, without who it was about, for how long and what went wrong.
 func faultName(text string) string {
 	text, _, _ = strings.Cut(text, " for ")
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return 'N'
-		}
-		return r
-	}, text)
+	text, _, _ = strings.Cut(text, ": ")
+	return ofWhom.ReplaceAllString(text, "$1 N")
 }
 
 // acknowledged is how many records were.

@@ -85,12 +85,12 @@ func Check(h *history.History) *Report {
 			rep.Count[rule] += n
 		}
 		rep.Violations = append(rep.Violations, p.found...)
-		if p.final < 0 && len(p.sent) > 0 {
+		if !p.readFinally() && len(p.sent) > 0 {
 			rep.NotFinal = append(rep.NotFinal, p.id)
 		}
 	}
 	slices.SortStableFunc(rep.Violations, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(indirect(a.Rule), indirect(b.Rule)), cmp.Compare(len(a.Ops), len(b.Ops)), cmp.Compare(weight(a.Rule), weight(b.Rule)), cmp.Compare(end(h, a), end(h, b)))
+		return cmp.Or(cmp.Compare(indirect(a.Rule), indirect(b.Rule)), cmp.Compare(len(a.Ops), len(b.Ops)), cmp.Compare(weight(a.Rule), weight(b.Rule)), cmp.Compare(complete(h, a), complete(h, b)))
 	})
 	return rep
 }
@@ -113,8 +113,8 @@ func weight(rule string) int {
 	return 100
 }
 
-// end is when a violation was complete.
-func end(h *history.History, v Violation) (at int64) {
+// complete is when a violation was complete.
+func complete(h *history.History, v Violation) (at int64) {
 	for _, i := range v.Ops {
 		at = max(at, h.Ops[i].Complete)
 	}

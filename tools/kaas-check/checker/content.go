@@ -18,7 +18,9 @@ func (p *partition) checkContent() {
 				return
 			}
 			pl := p.grow(r.Offset)
-			pl.isFinal = pl.isFinal || final
+			if final {
+				pl.inFinal, pl.final = true, r.Value
+			}
 			switch {
 			case pl.op < 0:
 				pl.op, pl.value, pl.epoch = i, r.Value, r.Epoch

@@ -105,7 +105,16 @@ func start(h *history.History, part int32) (most int64) {
 	return most
 }
 
-// strike takes an offset out of what readers read; finally is whether only the final one.
+func end(h *history.History, part int32) (last int64) {
+	for _, op := range h.Ops {
+		if op.Kind == history.Observe && op.Field == history.End && op.Part == part && h.Procs[op.Proc].Role == history.Final {
+			last = op.Offset
+		}
+	}
+	return last
+}
+
+// strike takes an offset out of what the readers of some roles read.
 func strike(h *history.History, part int32, offset int64, roles ...history.Role) {
 	h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool {
 		return op.Kind == history.Read && op.Part == part && len(op.Records) == 1 && op.Records[0].Offset == offset && slices.Contains(roles, h.Procs[op.Proc].Role)
@@ -123,9 +132,25 @@ func strike(h *history.History, part int32, offset int64, roles ...history.Role)
 var everybody = []history.Role{history.Tail, history.Reread, history.Final}
 
 var mutations = []mutation{
+	{"lost", func(t *rapid.T, h *history.History) bool { // the last records, and the end is told as if they had never been
+		op := pick(t, h, func(op *history.Op) bool {
+			return op.Kind == history.Produce && op.Outcome == history.OK && op.Offset >= start(h, op.Part) && op.Offset == end(h, op.Part)-1
+		})
+		if op == nil {
+			return false
+		}
+		part, offset := op.Part, op.Offset
+		strike(h, part, offset, everybody...)
+		for i := range h.Ops {
+			if op := &h.Ops[i]; op.Kind == history.Observe && op.Field == history.End && op.Part == part && h.Procs[op.Proc].Role == history.Final {
+				op.Offset--
+			}
+		}
+		return true
+	}},
 	{"lost", func(t *rapid.T, h *history.History) bool {
 		op := pick(t, h, func(op *history.Op) bool {
-			return op.Kind == history.Produce && op.Outcome == history.OK && op.Offset >= start(h, op.Part)
+			return op.Kind == history.Produce && op.Outcome == history.OK && op.Offset >= start(h, op.Part) && op.Offset < end(h, op.Part)-1
 		})
 		if op == nil {
 			return false
@@ -135,7 +160,7 @@ var mutations = []mutation{
 	}},
 	{"vanished", func(t *rapid.T, h *history.History) bool {
 		op := pick(t, h, func(op *history.Op) bool {
-			return isRead(h, history.Tail)(op) && op.Records[0].Offset >= start(h, op.Part)
+			return isRead(h, history.Tail)(op) && op.Records[0].Offset >= start(h, op.Part) && op.Records[0].Offset < end(h, op.Part)-1
 		})
 		if op == nil {
 			return false

@@ -28,8 +28,9 @@ type partition struct {
 type place struct {
 	op      int
 	value   uint64
-	epoch   int32 // -1 where not told
-	isFinal bool  // in the final reading
+	epoch   int32  // -1 where not told
+	inFinal bool   // in the final reading
+	final   uint64 // its value there
 }
 
 func (p *partition) add(i int, op *history.Op) {

@@ -6,33 +6,40 @@ import (
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
-// checkFinal wants the final reading to have every record that was acknowledged or read
-// and has not been deleted, and to come to the end.
+// checkFinal wants the final reading to come to the end, and to have every record that was
+// acknowledged or read and has not been deleted. Of what lies between the place where it
+// stands and the end nothing is known.
 func (p *partition) checkFinal() {
-	if p.final < 0 {
+	if !p.readFinally() {
 		return
 	}
-	next := int64(0)
+	next := p.logStart
 	for _, i := range p.reads {
 		if op := &p.h.Ops[i]; op.Proc == p.final {
 			next = max(next, p.h.ReadTo(op))
 		}
 	}
-	if next < p.lastEnd && p.logStart < p.lastEnd {
+	if next < p.lastEnd {
 		p.violate("stuck", next, p.finalOps(p.lastEnd), "the final reading stands at %d and does not come to the end, %d", next, p.lastEnd)
+	}
+	gone := func(offset int64) bool {
+		return offset >= p.logStart && (offset < next || offset >= p.lastEnd)
 	}
 	for _, i := range p.acked {
 		op := &p.h.Ops[i]
-		if pl := p.place(op.Offset); op.Offset >= p.logStart && (!pl.isFinal || pl.value != op.Value) {
+		if pl := p.place(op.Offset); gone(op.Offset) && (!pl.inFinal || pl.final != op.Value) {
 			p.violate("lost", op.Offset, append([]int{i}, p.finalOps(op.Offset)...), "%s was acknowledged at offset %d, and in the end it is not there", history.TellValue(op.Value), op.Offset)
 		}
 	}
 	for offset, pl := range p.at {
-		if i := p.readOp(int64(offset)); i >= 0 && int64(offset) >= p.logStart && !pl.isFinal {
+		if i := p.readOp(int64(offset)); i >= 0 && gone(int64(offset)) && (!pl.inFinal || pl.final != pl.value) {
 			p.violate("vanished", int64(offset), append([]int{i}, p.finalOps(int64(offset))...), "%s was read at offset %d, and in the end it is not there", history.TellValue(pl.value), offset)
 		}
 	}
 }
+
+// readFinally is whether a final reading was told the end, and so was begun.
+func (p *partition) readFinally() bool { return p.final >= 0 && p.lastEnd >= 0 }
 
 // finalOps is what the final reading did at an offset: the read that has it or, where it
 // passed over it or ended before, the one before and the one after, and what it was told of the end.

@@ -8,6 +8,7 @@ package cluster
 
 import (
 	"context"
+	"net"
 	"time"
 )
 
@@ -17,6 +18,8 @@ type Cluster interface {
 	Nodes() []int32
 	// Addrs is where clients connect, for all places.
 	Addrs() []string
+	// Dial is how clients connect, nil for as everybody does.
+	Dial() func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Start starts every broker, and returns when all answer.
 	Start(ctx context.Context) error
 	// Stop stops every broker gracefully. An error names what did not end as it should.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -112,6 +113,9 @@ func (l *Local) Addrs() (out []string) {
 	}
 	return out
 }
+
+// Dial implements Cluster.
+func (l *Local) Dial() func(context.Context, string, string) (net.Conn, error) { return nil }
 
 // Start implements Cluster.
 func (l *Local) Start(ctx context.Context) error {

@@ -3,8 +3,8 @@
 //
 // A plan is made before it begins and holds all that is chosen but one thing: who is
 // controller is asked when its turn comes. A step about a node waits until the one before
-// on this node is over; steps about different nodes may overlap. Every step ends with
-// the cluster as it was: what it stopped runs again.
+// on this node is over; steps about different nodes may overlap, and one about the volume
+// overlaps none. Every step ends with the cluster as it was: what it stopped runs again.
 package nemesis
 
 import (
@@ -94,14 +94,14 @@ var lasts = map[Kind][2]time.Duration{
 }
 
 // Plan chooses the faults of a run from its seed: about one in every, of each kind at
-// least one where the time allows. The last quarter minute has none.
+// least one where the time allows. The last quarter of the time, at most 15 s, has none.
 func Plan(seed int64, most, every time.Duration, kinds []Kind, nodes []int32) (out []Step) {
 	if len(kinds) == 0 || len(nodes) == 0 || every <= 0 {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(uint64(seed), 0x6e656d65736973))
 	var round []Kind // a shuffled round of all kinds, then another
-	for at := every / 2; at < most-15*time.Second || len(out) == 0; at += every/2 + time.Duration(rng.Int64N(int64(every))) {
+	for at := every / 2; at < most-min(most/4, 15*time.Second) || len(out) == 0; at += every/2 + time.Duration(rng.Int64N(int64(every))) {
 		if len(round) == 0 {
 			round = slices.Clone(kinds)
 			rng.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"kaas.dev/kaas/tools/kaas-check/cluster"
 )
 
@@ -19,19 +21,22 @@ type Runner struct {
 	Began func(what string) int64
 	Ended func(began int64, what string, err error)
 
-	full   sync.RWMutex          // held alone while the volume is full: a broker that starts then ends, as it should
-	server sync.Mutex            // one fault of the file server at a time
-	nodes  map[int32]*sync.Mutex // and one of each node
+	volume *semaphore.Weighted           // held whole by a fault of the volume: a broker that starts while it is full ends, as it should
+	nodes  map[int32]*semaphore.Weighted // one fault of a node at a time
 }
 
 // fencedTime is how long a process may live on that was taken over.
 const fencedTime = 20 * time.Second
 
-// Run carries the steps out and returns when all are over. No step begins after ctx has ended.
+// manyNodes is more than there are.
+const manyNodes = 1 << 20
+
+// Run carries the steps out and returns when all are over. No step begins after ctx has
+// ended: those that wait for another to be over are left out then.
 func (r *Runner) Run(ctx context.Context, steps []Step) {
-	r.nodes = map[int32]*sync.Mutex{}
+	r.volume, r.nodes = semaphore.NewWeighted(manyNodes), map[int32]*semaphore.Weighted{}
 	for _, n := range r.Cluster.Nodes() {
-		r.nodes[n] = &sync.Mutex{}
+		r.nodes[n] = semaphore.NewWeighted(1)
 	}
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -53,9 +58,7 @@ func (r *Runner) step(ctx context.Context, s Step) {
 	switch s.Kind {
 	case Rolling:
 		for _, n := range r.Cluster.Nodes() {
-			if ctx.Err() == nil {
-				r.onNode(n, func() { r.restart(n, "rolling", r.Cluster.Terminate, 0) })
-			}
+			r.onNode(ctx, n, func() { r.restart(n, "rolling restart of", r.Cluster.Terminate, 0) })
 		}
 	case Controller:
 		n, err := r.Controller(ctx)
@@ -63,26 +66,28 @@ func (r *Runner) step(ctx context.Context, s Step) {
 			r.tell(fmt.Sprintf("kill of the controller left out: asked who it is, %d, %v", n, err), nil)
 			return
 		}
-		r.onNode(n, func() { r.restart(n, "kill of the controller,", r.Cluster.Kill, s.For) })
+		r.onNode(ctx, n, func() { r.restart(n, "kill of the controller,", r.Cluster.Kill, s.For) })
 	case Full:
-		r.full.Lock()
-		defer r.full.Unlock()
-		r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free)
+		holding(ctx, r.volume, manyNodes, func() { r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free) })
 	case ServerPause, ServerKilled:
-		r.server.Lock()
-		defer r.server.Unlock()
-		r.onServer(s)
+		holding(ctx, r.volume, manyNodes, func() { r.onServer(s) })
 	default:
-		r.onNode(s.Node, func() { r.node(s) })
+		r.onNode(ctx, s.Node, func() { r.node(s) })
 	}
 }
 
-func (r *Runner) onNode(n int32, do func()) {
-	r.nodes[n].Lock()
-	defer r.nodes[n].Unlock()
-	r.full.RLock()
-	defer r.full.RUnlock()
-	do()
+func (r *Runner) onNode(ctx context.Context, n int32, do func()) {
+	holding(ctx, r.nodes[n], 1, func() { holding(ctx, r.volume, 1, do) })
+}
+
+func holding(ctx context.Context, s *semaphore.Weighted, n int64, do func()) {
+	if s.Acquire(ctx, n) != nil {
+		return // the time is over
+	}
+	defer s.Release(n)
+	if ctx.Err() == nil {
+		do()
+	}
 }
 
 func (r *Runner) node(s Step) {

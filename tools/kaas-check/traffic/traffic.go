@@ -11,12 +11,14 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"kaas.dev/kaas/tools/kaas-check/history"
@@ -42,11 +44,15 @@ type Topic struct {
 // Env is what every Traffic works in.
 type Env struct {
 	Seeds  []string // where clients connect first
+	Dial   Dial     // nil is as everybody does
 	Log    *history.Recorder
 	Topics []Topic
 	Rate   int   // records a second of each producer
 	Seed   int64 // of what is random
 }
+
+// Dial connects to a broker.
+type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // Topics are those of a run.
 func Topics() []Topic {
@@ -83,12 +89,39 @@ func (e *Env) Readers() []Traffic {
 
 // client makes a client that sees trouble soon and tries again soon.
 func (e *Env) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	if e.Dial != nil {
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTime)
+			defer cancel()
+			return e.Dial(ctx, network, addr)
+		}))
+	} else {
+		opts = append(opts, kgo.DialTimeout(dialTime))
+	}
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(e.Seeds...),
-		kgo.DialTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(3 * time.Second), kgo.ProduceRequestTimeout(5 * time.Second),
+		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(500, 50*time.Duration(n)) * time.Millisecond }),
 	}, opts...)...)
+}
+
+const dialTime = 2 * time.Second
+
+// Controller asks who is controller; -1 is nobody.
+func (e *Env) Controller(ctx context.Context) (int32, error) {
+	cl, err := e.client()
+	if err != nil {
+		return -1, err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
+	if err != nil {
+		return -1, err
+	}
+	return resp.ControllerID, nil
 }
 
 // raw makes a client whose requests name topics, not their IDs.

@@ -1,0 +1,176 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kaas.dev/kaas/tools/kaas-check/cluster"
+)
+
+func TestPlanFollowsFromItsSeed(t *testing.T) {
+	nodes := []int32{1, 2, 3}
+	a := Plan(7, 10*time.Minute, 8*time.Second, LocalKinds, nodes)
+	if b := Plan(7, 10*time.Minute, 8*time.Second, LocalKinds, nodes); !reflect.DeepEqual(a, b) {
+		t.Error("one seed, two plans")
+	}
+	if b := Plan(8, 10*time.Minute, 8*time.Second, LocalKinds, nodes); reflect.DeepEqual(a, b) {
+		t.Error("two seeds, one plan")
+	}
+	count := map[Kind]int{}
+	for i, s := range a {
+		count[s.Kind]++
+		if l := lasts[s.Kind]; s.For < l[0] || s.For > l[1] || s.At >= 10*time.Minute-15*time.Second || i > 0 && s.At <= a[i-1].At {
+			t.Errorf("step %d: %v", i, s)
+		}
+		if needsNode(s.Kind) != slices.Contains(nodes, s.Node) {
+			t.Errorf("%v: node %d", s.Kind, s.Node)
+		}
+	}
+	if len(a) < 60 || len(a) > 90 {
+		t.Errorf("%d steps in 10 minutes, one in 8 s is wanted", len(a))
+	}
+	for _, k := range LocalKinds {
+		if count[k] < 5 {
+			t.Errorf("%s: %d times", k, count[k])
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	if ks, err := Parse("kill, pause"); err != nil || !slices.Equal(ks, []Kind{Kill, Pause}) {
+		t.Error(ks, err)
+	}
+	if ks, err := Parse("local"); err != nil || !slices.Equal(ks, LocalKinds) {
+		t.Error(ks, err)
+	}
+	if ks, err := Parse("none"); err != nil || len(ks) != 0 {
+		t.Error(ks, err)
+	}
+	if _, err := Parse("kill,flood"); err == nil {
+		t.Error("flood is taken")
+	}
+}
+
+// fake is a cluster that writes down what is done to it, and objects to what cannot be done.
+type fake struct {
+	mu    sync.Mutex
+	nodes []int32
+	did   []string
+	down  map[int32]bool
+	still map[int32]bool
+	full  bool
+	wrong error
+}
+
+func (f *fake) do(what string, n int32, change func()) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did = append(f.did, strings.TrimSpace(fmt.Sprint(what, " ", n)))
+	if f.full && what == "run" {
+		f.wrong = errors.New("a broker is started on a full volume")
+	}
+	if change != nil {
+		change()
+	}
+	return nil
+}
+
+func (f *fake) Nodes() []int32  { return f.nodes }
+func (f *fake) Addrs() []string { return nil }
+func (f *fake) Dial() func(context.Context, string, string) (net.Conn, error) {
+	return nil
+}
+func (f *fake) Start(context.Context) error { return nil }
+func (f *fake) Stop() error                 { return nil }
+func (f *fake) Close()                      {}
+func (f *fake) Kill(n int32) error          { return f.do("kill", n, func() { f.down[n] = true }) }
+func (f *fake) Terminate(n int32) error     { return f.do("terminate", n, func() { f.down[n] = true }) }
+func (f *fake) Pause(n int32) error         { return f.do("pause", n, func() { f.still[n] = true }) }
+func (f *fake) Resume(n int32) error        { return f.do("resume", n, func() { f.still[n] = false }) }
+func (f *fake) Fill() error                 { return f.do("fill", 0, func() { f.full = true }) }
+func (f *fake) Free() error                 { return f.do("free", 0, func() { f.full = false }) }
+func (f *fake) Run(_ context.Context, n int32) error {
+	return f.do("run", n, func() { f.down[n] = false })
+}
+func (f *fake) TakeOver(_ context.Context, n int32) error { return f.do("take over", n, nil) }
+func (f *fake) AwaitFenced(n int32, _ time.Duration) error {
+	return f.do("await fenced", n, nil)
+}
+
+var _ cluster.Cluster = (*fake)(nil)
+
+func newRunner(f *fake) (*Runner, *[]string) {
+	var mu sync.Mutex
+	told := &[]string{}
+	return &Runner{
+		Cluster: f, Controller: func(context.Context) (int32, error) { return 2, nil },
+		Began: func(string) int64 { return 1 },
+		Ended: func(_ int64, what string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				what += ": " + err.Error()
+			}
+			*told = append(*told, what)
+		},
+	}, told
+}
+
+func newFake() *fake {
+	return &fake{nodes: []int32{1, 2, 3}, down: map[int32]bool{}, still: map[int32]bool{}}
+}
+
+// Each kind does what it says, and leaves the cluster as it was.
+func TestSteps(t *testing.T) {
+	for kind, want := range map[Kind]string{
+		Kill: "kill 1, run 1", Graceful: "terminate 1, run 1", Pause: "pause 1, resume 1", TakeOver: "take over 1, await fenced 1",
+		PauseTaken: "pause 1, take over 1, resume 1, await fenced 1", Controller: "kill 2, run 2",
+		Rolling: "terminate 1, run 1, terminate 2, run 2, terminate 3, run 3", Full: "fill 0, free 0", Power: "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			r, told := newRunner(f)
+			began := time.Now()
+			r.Run(t.Context(), []Step{{At: time.Second, Kind: kind, Node: 1, For: 3 * time.Second}})
+			if got := strings.Join(f.did, ", "); got != want {
+				t.Errorf("%s: %s, want %s", kind, got, want)
+			}
+			if time.Since(began) < time.Second || len(*told) == 0 {
+				t.Errorf("%s: begun before its time, or not told: %q", kind, *told)
+			}
+			if kind == Power && !strings.Contains((*told)[0], errNoHosts.Error()) {
+				t.Errorf("%q", *told)
+			}
+		})
+	}
+}
+
+// A whole plan leaves everything running, whenever it is cut short.
+func TestPlansEndWell(t *testing.T) {
+	for seed := range int64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			r, _ := newRunner(f)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seed)*10*time.Second)
+			defer cancel()
+			r.Run(ctx, Plan(seed, 5*time.Minute, 2*time.Second, LocalKinds, f.nodes))
+			for _, n := range f.nodes {
+				if f.down[n] || f.still[n] {
+					t.Errorf("seed %d: broker %d is left down %v, stopped %v", seed, n, f.down[n], f.still[n])
+				}
+			}
+			if f.full || f.wrong != nil {
+				t.Errorf("seed %d: full %v, %v", seed, f.full, f.wrong)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kaas.dev/kaas/internal/substrate"
+)
+
+// A short run with faults of whole brokers finds nothing, and what it keeps is
+// checked again with the same result.
+func TestRunShortly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a broker and loads it for seconds")
+	}
+	dir := t.TempDir()
+	var out strings.Builder
+	s := settings{duration: 6 * time.Second, every: 2 * time.Second, seed: 3, brokers: 1, faults: "kill,pause-taken,graceful", dir: dir, keep: true, rate: 50}
+	if err := run(t.Context(), s, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"violations: 0", "kill -9 of broker 1", "produce, idempotent"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "run-*", historyFile))
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
+	}
+	var again strings.Builder
+	for _, verb := range []string{"verify", "dump"} {
+		cmd := verifyCommand(&again)
+		if verb == "dump" {
+			cmd = dumpCommand(&again)
+		}
+		cmd.SetArgs(kept)
+		if err := cmd.Execute(); err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	if !strings.Contains(again.String(), "violations: 0") || !strings.Contains(again.String(), `"process":"idempotent producer 1"`) {
+		t.Error("verify and dump show other things")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, s := range []settings{{faults: "flood"}, {without: "no-brakes", dir: t.TempDir()}} {
+		if err := run(t.Context(), s, &strings.Builder{}); err == nil {
+			t.Errorf("%+v is taken", s)
+		}
+	}
+}
+
+func TestFaultNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"broker 2 is stopped for 1.5s": "broker N is stopped", "kill -9 of broker 13": "kill -9 of broker N", "the volume is full for 3s": "the volume is full",
+	} {
+		if got := faultName(text); got != want {
+			t.Errorf("%q is called %q", text, got)
+		}
+	}
+}
+
+func TestRemoveTreeLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a", "b", "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := openDir(t, dir)
+	if err := removeTree(d, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if es, err := d.List("."); err != nil || len(es) != 0 {
+		t.Error(es, err)
+	}
+}
+
+func openDir(t *testing.T, dir string) *substrate.DirFS {
+	t.Helper()
+	d, err := substrate.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
