@@ -93,9 +93,15 @@ func (c *child) answers(ctx context.Context) bool {
 // stop ends this one process: with SIGTERM, and with SIGKILL if it takes long.
 func (c *child) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+	c.await(20 * time.Second)
+}
+
+// await waits until a process has ended that was told to, and kills it when that
+// takes longer than most.
+func (c *child) await(most time.Duration) {
 	select {
 	case <-c.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(most):
 		_ = c.cmd.Process.Kill()
 		<-c.ended
 	}
