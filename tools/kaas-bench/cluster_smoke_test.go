@@ -105,7 +105,7 @@ func TestFailover(t *testing.T) {
 	var out bytes.Buffer
 	cmd := rootCommand(&out)
 	cmd.SetErr(io.Discard)
-	cmd.SetArgs([]string{"failover", "--servers", "kafka", "--partitions", "30", "--topics", "3", "--producers", "2", "--rounds", "1", "--calm", "1s", "--dir", t.TempDir(), "-o", "json"})
+	cmd.SetArgs([]string{"failover", "--servers", "kafka", "--partitions", "30", "--topics", "3", "--producers", "2", "--rounds", "1", "--warmup", "1s", "--calm", "1s", "--dir", t.TempDir(), "-o", "json"})
 	err := cmd.ExecuteContext(t.Context())
 	if errors.Is(err, errNoKafka) {
 		t.Skip(err)

@@ -17,6 +17,7 @@ type failoverPlan struct {
 	Topics     int
 	Brokers    int
 	Rounds     int
+	Warmup     time.Duration // under load before anything is measured: Java compiles what it is to run
 	Calm       time.Duration // measured before the first fault
 	Most       time.Duration // how long a fault is watched
 }
@@ -45,7 +46,8 @@ type fault struct {
 	Round   int       `json:"round"`
 	Victim  int32     `json:"victim"`
 	Led     int       `json:"partitions"` // of the victim
-	Missing int       `json:"missing"`    // of them, that did not come back while they were watched
+	Apart   int       `json:"apart"`      // leaders of the broker with most above those of the one with least, right before
+	Missing int       `json:"missing"`    // of the victim's, that did not come back while they were watched
 
 	// Back is from the signal to the first acknowledgement of a record that was sent after it.
 	Back *distribution `json:"back_ms"`
@@ -128,6 +130,9 @@ func (run *failoverRun) begin(ctx context.Context, r *failoverResult) error {
 	if err := run.load.awaitAlive(ctx); err != nil {
 		return fmt.Errorf("%s: %w", r.Server, err)
 	}
+	if err := wait(ctx, run.Warmup); err != nil {
+		return err
+	}
 	if r.Calm, err = run.load.measure(ctx, run.Calm); err != nil {
 		return err
 	}
@@ -202,7 +207,7 @@ func (run *failoverRun) fault(ctx context.Context, kind faultKind) (*fault, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &fault{Kind: kind, Victim: victim.id}
+	f := &fault{Kind: kind, Victim: victim.id, Apart: apart(s.counts(run.fleet))}
 	if err := run.strike(ctx, f, victim, s.led(victim.id)); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ func failoverCommand() *cobra.Command {
 	f.DurationVar(&o.Every, "every", 20*time.Millisecond, "time between two records of a partition")
 	f.Var(&o.Size, "size", "bytes of a record's value")
 	f.IntVar(&o.Rounds, "rounds", 3, "times that everything is done to a cluster; figures are of all of them")
+	f.DurationVar(&o.Warmup, "warmup", 10*time.Second, "time under load before anything is measured")
 	f.DurationVar(&o.Calm, "calm", 5*time.Second, "measured time before the first fault")
 	f.DurationVar(&o.Most, "most", time.Minute, "how long a fault is watched")
 	f.StringVar(&o.version, "kafka", "4.4.0", "`version` of Apache Kafka")

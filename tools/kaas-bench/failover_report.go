@@ -43,10 +43,11 @@ func (p *failoverPlan) text(results []*failoverResult) string {
 	text := fmt.Sprintf(`%d brokers as processes on this machine, one cluster after the other; %s partitions in %d topics; %d idempotent
 acks=all producers (franz-go), which write a record of %s to each partition every %v, whether or not the ones
 before were acknowledged, and share the machine with the brokers. On all servers they send again after %v and ask
-for metadata every %v at most. %d rounds of: %s, %s, %s; after each the broker is started again, and the next
-waits until leaders are spread evenly and all replicas are in sync. The figures are of the partitions that the
-broker led, of all rounds. *write* is from the signal to the first acknowledgement of a record that was sent after
-it; *silence* is the longest time without an acknowledgement of a partition.`,
+for metadata every %v at most. Done %d times: %s,
+%s, %s; after each the broker is started again, and the next waits until leaders
+are spread evenly and all replicas are in sync. The figures are of the partitions that the broker led, of all times.
+*write* is from the signal to the first acknowledgement of a record that was sent after it; *silence* is the longest
+time without an acknowledgement of a partition.`,
 		p.Brokers, count(float64(p.Partitions)), p.Topics, p.Producers, &p.Size, p.Every, keepRetry, keepMetadata, p.Rounds,
 		faultKinds[0], faultKinds[1], faultKinds[2])
 	if slices.ContainsFunc(results, func(r *failoverResult) bool { return r.Server == "Kafka" }) {
