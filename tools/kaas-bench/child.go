@@ -26,6 +26,10 @@ type child struct {
 	answer time.Duration // from its start to the first answer that names a broker
 }
 
+// mostStart is how long a server may take to answer. It has work to do first where it
+// was killed, and a machine that is busy with the others.
+const mostStart = 3 * time.Minute
+
 // spawn starts a server and waits until it answers.
 func spawn(ctx context.Context, addr string, command string, args ...string) (*child, error) {
 	c := &child{addr: addr, ended: make(chan struct{})}
@@ -43,7 +47,7 @@ func spawn(ctx context.Context, addr string, command string, args ...string) (*c
 		_ = c.cmd.Wait()
 		close(c.ended)
 	}()
-	if err := c.awaitAnswer(ctx, time.Minute); err != nil {
+	if err := c.awaitAnswer(ctx, mostStart); err != nil {
 		c.stop()
 		return nil, fmt.Errorf("%s: %w; it said last:\n%s", command, err, c.log.String())
 	}

@@ -57,7 +57,7 @@ func failoverCommand() *cobra.Command {
 	f.IntVar(&o.Producers, "producers", 16, "producing clients, which share the partitions")
 	f.DurationVar(&o.Every, "every", 20*time.Millisecond, "time between two records of a partition")
 	f.Var(&o.Size, "size", "bytes of a record's value")
-	f.IntVar(&o.Rounds, "rounds", 3, "times that everything is done to a cluster; figures are of all of them")
+	f.IntVar(&o.Rounds, "rounds", 3, "times that everything is done to a cluster, whose figures are told together; 0 only loads it")
 	f.DurationVar(&o.Warmup, "warmup", 10*time.Second, "time under load before anything is measured")
 	f.DurationVar(&o.Calm, "calm", 5*time.Second, "measured time before the first fault")
 	f.DurationVar(&o.Most, "most", time.Minute, "how long a fault is watched")
@@ -69,12 +69,12 @@ func (o *failoverOptions) check() error {
 	switch {
 	case o.output != "table" && o.output != "json":
 		return fmt.Errorf("-o %s: table or json", o.output)
-	case len(o.servers) == 0 || o.Brokers < 2:
+	case len(o.servers) == 0 || o.Brokers < 1 || o.Brokers < 2 && o.Rounds > 0:
 		return errors.New("failover needs a server, and two brokers of it at least")
 	case o.Producers < 1 || o.Topics < 1 || o.Partitions < max(o.Topics, o.Producers):
 		return errors.New("every topic and every producer needs a partition")
-	case o.Every <= 0 || o.Size < 1 || o.Rounds < 1:
-		return errors.New("--every, --size and --rounds must be above 0")
+	case o.Every <= 0 || o.Size < 1 || o.Rounds < 0:
+		return errors.New("--every and --size must be above 0, --rounds not below")
 	}
 	return nil
 }

@@ -42,12 +42,22 @@ func TestPulse(t *testing.T) {
 
 func TestPulseBoundsWhatWaits(t *testing.T) {
 	p := &pulse{}
-	if !p.send(2) || !p.send(2) || p.send(2) {
+	now := time.Now()
+	if !p.send(now) || !p.send(now) || p.send(now.Add(pulseSlowly-1)) {
 		t.Fatal("want two records that wait and no third")
 	}
 	p.ended()
-	if !p.send(2) {
+	if !p.send(now.Add(ms)) {
 		t.Error("one that ended makes no room")
+	}
+	if p.send(now.Add(pulseSlowly)) || !p.send(now.Add(pulseSlowly+ms)) {
+		t.Error("where nothing is acknowledged, records do not go on slowly")
+	}
+	for i := range 2 * pulseMost {
+		p.send(now.Add(time.Duration(i+2) * pulseSlowly))
+	}
+	if p.mu.waiting != pulseMost {
+		t.Errorf("%d records wait", p.mu.waiting)
 	}
 }
 

@@ -102,7 +102,7 @@ func (f *fleet) startNode(ctx context.Context, n *node) (err error) {
 
 // awaitMembers waits until a node's metadata names every node.
 func (f *fleet) awaitMembers(ctx context.Context, n *node) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, mostStart)
 	defer cancel()
 	named := 0
 	until(ctx, 2*time.Millisecond, func() bool {

@@ -12,8 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// keeping is a load that writes to every partition again and again, whether or not
-// its earlier writes were acknowledged.
+// keeping is a load that writes to every partition again and again.
 type keeping struct {
 	Producers int
 	Every     time.Duration // between two records of a partition
@@ -26,9 +25,6 @@ const (
 	keepRetry    = 20 * time.Millisecond // wait before a request is sent again
 	keepMetadata = 50 * time.Millisecond // least time between two requests for metadata
 	keepGiveUp   = 2 * time.Minute       // a record fails, as with Apache's clients
-	// keepWaiting is how many records of a partition wait at most. They go out in one
-	// batch once it is led again.
-	keepWaiting = 512
 )
 
 // keepers are the running producers.
@@ -80,7 +76,7 @@ func keeperOptions(f *fleet) []kgo.Opt {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0),
-		kgo.MaxBufferedRecords(1 << 24), // keepWaiting is the bound
+		kgo.MaxBufferedRecords(1 << 24), // pulses bound them
 		kgo.RecordDeliveryTimeout(keepGiveUp),
 		kgo.DialTimeout(time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return keepRetry }),
@@ -114,10 +110,10 @@ func (run *keepers) keep(ctx context.Context, cl *kgo.Client, l *layout, from, t
 }
 
 func (run *keepers) send(ctx context.Context, cl *kgo.Client, at place, p *pulse, value []byte) {
-	if !p.send(keepWaiting) {
+	sent := time.Now()
+	if !p.send(sent) {
 		return
 	}
-	sent := time.Now()
 	cl.Produce(ctx, &kgo.Record{Topic: at.topic, Partition: at.partition, Value: value}, func(_ *kgo.Record, err error) {
 		now := time.Now()
 		if err == nil {

@@ -10,6 +10,7 @@ type pulse struct {
 	mu struct {
 		sync.Mutex
 		waiting int       // records that are sent and not acknowledged
+		sent    time.Time // the newest of all
 		last    time.Time // the newest acknowledgement; zero is none yet
 		mark    time.Time // what the rest is counted from
 		back    time.Duration
@@ -24,14 +25,24 @@ func (p *pulse) mark(at time.Time) {
 	p.mu.mark, p.mu.back, p.mu.silence = at, 0, 0
 }
 
-// send says whether one more record may be sent.
-func (p *pulse) send(most int) bool {
+// A server that is slower than the beat is given a record when one is acknowledged,
+// so that it is not buried. Of a partition that acknowledges nothing records go on to
+// be sent, more slowly: one must have been sent after each signal.
+const (
+	pulseWaiting = 2
+	pulseSlowly  = 100 * time.Millisecond
+	pulseMost    = 1024
+)
+
+// send says whether one more record is to be sent now.
+func (p *pulse) send(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.waiting >= most {
+	if p.mu.waiting >= pulseMost || p.mu.waiting >= pulseWaiting && now.Sub(p.mu.sent) < pulseSlowly {
 		return false
 	}
 	p.mu.waiting++
+	p.mu.sent = now
 	return true
 }
 
