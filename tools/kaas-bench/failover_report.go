@@ -42,13 +42,13 @@ func failoverReport(about *machine, p *failoverPlan, results []*failoverResult) 
 func (p *failoverPlan) text(results []*failoverResult) string {
 	text := fmt.Sprintf(`%d brokers as processes on this machine, one cluster after the other; %s partitions in %d topics; %d idempotent
 acks=all producers (franz-go), which share the machine with the brokers. They write a record of %s to each partition
-every %v while no more than two wait for their acknowledgement, and every %v otherwise. On all servers they send
-again after %v and ask for metadata every %v at most. Done %d times: %s,
+every %v, or as soon as fewer than two wait for their acknowledgement, and one behind each signal at once. On all
+servers they send again after %v and ask for metadata every %v at most. Done %d times: %s,
 %s, %s; after each the broker is started again, and the next waits until leaders
 are spread evenly and all replicas are in sync. The figures are of the partitions that the broker led, of all times.
 *write* is from the signal to the first acknowledgement of a record that was sent after it; *silence* is the longest
 time without an acknowledgement of a partition.`,
-		p.Brokers, count(float64(p.Partitions)), p.Topics, p.Producers, &p.Size, p.Every, pulseSlowly, keepRetry, keepMetadata, p.Rounds,
+		p.Brokers, count(float64(p.Partitions)), p.Topics, p.Producers, &p.Size, p.Every, keepRetry, keepMetadata, p.Rounds,
 		faultKinds[0], faultKinds[1], faultKinds[2])
 	if slices.ContainsFunc(results, func(r *failoverResult) bool { return r.Server == "Kafka" }) {
 		text += `

@@ -26,19 +26,15 @@ func (p *pulse) mark(at time.Time) {
 }
 
 // A server that is slower than the beat is given a record when one is acknowledged,
-// so that it is not buried. Of a partition that acknowledges nothing records go on to
-// be sent, more slowly: one must have been sent after each signal.
-const (
-	pulseWaiting = 2
-	pulseSlowly  = 100 * time.Millisecond
-	pulseMost    = 1024
-)
+// so that it is not buried.
+const pulseWaiting = 2
 
-// send says whether one more record is to be sent now.
+// send says whether one more record is to be sent now. One always is where none has
+// been since the mark: the first acknowledgement of such a record is what is timed.
 func (p *pulse) send(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.waiting >= pulseMost || p.mu.waiting >= pulseWaiting && now.Sub(p.mu.sent) < pulseSlowly {
+	if p.mu.waiting >= pulseWaiting && !p.mu.sent.Before(p.mu.mark) {
 		return false
 	}
 	p.mu.waiting++
