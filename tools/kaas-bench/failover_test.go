@@ -43,7 +43,8 @@ func TestPulse(t *testing.T) {
 func TestPulseBoundsWhatWaits(t *testing.T) {
 	p := &pulse{}
 	now := time.Now()
-	if !p.send(now) || !p.send(now) || p.send(now.Add(time.Hour)) {
+	first, second := p.send(now), p.send(now)
+	if !first || !second || p.send(now.Add(time.Hour)) {
 		t.Fatal("want two records that wait and no third")
 	}
 	p.mark(now.Add(ms))
