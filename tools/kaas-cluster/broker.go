@@ -86,6 +86,19 @@ func (b *broker) keep(ctx, hurry context.Context, again time.Duration, ready cha
 	}
 }
 
+// free says whether nobody else listens where the broker is to: the other's answers
+// would pass for the broker's.
+func (b *broker) free() error {
+	for _, addr := range []string{b.addr, b.http} {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return fmt.Errorf("broker %d cannot have %s: %w", b.id, addr, err)
+		}
+		l.Close()
+	}
+	return nil
+}
+
 // life is one process.
 type life struct {
 	cmd   *exec.Cmd

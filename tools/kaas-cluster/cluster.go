@@ -30,7 +30,11 @@ func run(ctx, hurry context.Context, p plan, out *lines) (err error) {
 	}
 	var brokers []*broker
 	for i := range p.brokers {
-		brokers = append(brokers, newBroker(&p, i, out))
+		b := newBroker(&p, i, out)
+		if err := b.free(); err != nil {
+			return err
+		}
+		brokers = append(brokers, b)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	ready := make(chan *broker, len(brokers))

@@ -135,3 +135,15 @@ func TestRefused(t *testing.T) {
 		t.Errorf("a broker that is set up wrongly ended with %v and said %q", err, text)
 	}
 }
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := plan{brokers: 1, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port, http: freePort(t, 1), binary: "kaas"}
+	if err := run(t.Context(), t.Context(), p, &lines{out: newHeard()}); err == nil || !strings.Contains(err.Error(), "cannot have "+l.Addr().String()) {
+		t.Errorf("a port that is in use gave %v", err)
+	}
+}
