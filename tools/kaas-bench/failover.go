@@ -150,7 +150,8 @@ func (run *failoverRun) faults(ctx context.Context, r *failoverResult) error {
 			}
 			f.Round = round
 			r.Faults = append(r.Faults, *f)
-			fmt.Fprintf(run.log, "%-5s  round %d, %s: %s\n", r.Server, round+1, kind, f.text())
+			fmt.Fprintf(run.log, "%-5s  round %d, %s: broker %d back in its place after %s ms, all silent for %s ms meanwhile\n",
+				r.Server, round+1, kind, f.Victim, short(f.Settled), short(f.Return.Worst))
 		}
 	}
 	return nil
@@ -211,6 +212,7 @@ func (run *failoverRun) fault(ctx context.Context, kind faultKind) (*fault, erro
 	if err := run.strike(ctx, f, victim, s.led(victim.id)); err != nil {
 		return nil, err
 	}
+	fmt.Fprintf(run.log, "%-5s  %s: %s\n", run.fleet.kind.name(), kind, f.text())
 	return f, run.restart(ctx, f, victim)
 }
 
@@ -279,8 +281,8 @@ func (f *fault) text() string {
 	if d == nil {
 		d = &distribution{}
 	}
-	return fmt.Sprintf("broker %d, %d partitions %s p50 %s, p99 %s, worst %s ms, %d missing; others silent for %s ms, all for %s ms as it came back",
-		f.Victim, f.Led, what, short(d.P50), short(d.P99), short(d.Worst), f.Missing, short(f.worstOther()), short(f.Return.Worst))
+	return fmt.Sprintf("broker %d, %d partitions %s p50 %s, p99 %s, worst %s ms, %d missing; led by others after %s ms; others silent for %s ms",
+		f.Victim, f.Led, what, short(d.P50), short(d.P99), short(d.Worst), f.Missing, short(f.LedAgain), short(f.worstOther()))
 }
 
 func (f *fault) worstOther() float64 {
