@@ -80,14 +80,14 @@ func (o *compareOptions) run(ctx context.Context, out, errOut io.Writer) (err er
 	if err := o.prepare(ctx, c); err != nil {
 		return err
 	}
-	about := describeMachine(ctx, o, s)
+	about := describeMachine(ctx, o.version, s)
 	if err := c.run(ctx); err != nil {
 		return err
 	}
 	about.finish()
 	text := report(about, c)
 	if o.doc != "" {
-		if err := replacePart(o.doc, text); err != nil {
+		if err := replacePart(o.doc, "compare", text); err != nil {
 			return err
 		}
 	}

@@ -111,13 +111,15 @@ func (k *kafka) start(ctx context.Context, s *scratch, dir string, _ mode) (*pro
 	}
 	defer s.remove(dir + ".properties")
 	format := exec.CommandContext(ctx, k.java, "-cp", k.classPath, "kafka.tools.StorageTool",
-		"format", "--cluster-id", "a2Fhcy1iZW5jaC1rYWZrYQ", "--config", config)
+		"format", "--cluster-id", kafkaClusterID, "--config", config)
 	if out, err := format.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("format Kafka's directory: %w\n%s", err, out)
 	}
 	args := append(append([]string{}, javaOptions...), "-cp", k.classPath, "kafka.Kafka", config)
 	return spawn(ctx, addr, k.java, args...)
 }
+
+const kafkaClusterID = "a2Fhcy1iZW5jaC1rYWZrYQ"
 
 func kafkaProperties(addr, controller, dir string) []byte {
 	return fmt.Appendf(nil, `process.roles=broker,controller

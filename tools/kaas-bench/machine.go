@@ -30,10 +30,10 @@ type machine struct {
 	began time.Time
 }
 
-func describeMachine(ctx context.Context, o *compareOptions, s *scratch) *machine {
+func describeMachine(ctx context.Context, kafka string, s *scratch) *machine {
 	m := &machine{
 		began: time.Now(), Date: time.Now().UTC().Format(time.DateOnly),
-		Cores: runtime.NumCPU(), Go: runtime.Version(), Kafka: o.version,
+		Cores: runtime.NumCPU(), Go: runtime.Version(), Kafka: kafka,
 		Kernel: kernel(), Filesystem: filesystem(s.path("")), Commit: commit(ctx),
 	}
 	if out, err := exec.CommandContext(ctx, "java", "-version").CombinedOutput(); err == nil {

@@ -5,6 +5,8 @@
 //	kaas-bench consume --bootstrap HOST:PORT [--consumers N …]
 //	kaas-bench e2e     --bootstrap HOST:PORT [--rate 1000 …]
 //	kaas-bench compare [--quick] [--rounds N] [--cell 4s] [--doc docs/benchmarks.md]
+//	kaas-bench failover [--servers kafka,kaas --partitions 1000 --producers 16 --rounds N] [--doc docs/benchmarks.md]
+//	kaas-bench many     [--partitions 10000 --brokers 3] [--doc docs/benchmarks.md]
 //
 // With --pid the figures have the server's CPU time, peak memory, bytes read and
 // written, and its calls of fsync and fdatasync. Those calls are counted by perf
@@ -15,8 +17,12 @@
 // that stalls does not get a smaller load and better figures. MB is 10^6 bytes of
 // record values.
 //
-// compare makes one directory of its own for each server, and ends only processes
-// that it has started.
+// failover starts clusters, kills and stops their brokers under a load that writes to
+// every partition all the time, and tells how long partitions took no writes. many
+// starts brokers that have many partitions.
+//
+// Those that start servers make directories of their own, and end only processes that
+// they have started.
 package main
 
 import (
@@ -50,6 +56,6 @@ func rootCommand(out io.Writer) *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.SetOut(out)
-	cmd.AddCommand(produceCommand(), consumeCommand(), e2eCommand(), compareCommand())
+	cmd.AddCommand(produceCommand(), consumeCommand(), e2eCommand(), compareCommand(), failoverCommand(), manyCommand())
 	return cmd
 }

@@ -9,15 +9,14 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// The part of the document between these lines is ours.
-const (
-	beginMark = "<!-- kaas-bench compare: begin -->"
-	endMark   = "<!-- kaas-bench compare: end -->"
-)
+// marks are the lines of a document between which a command has its part.
+func marks(command string) (begin, end string) {
+	return "<!-- kaas-bench " + command + ": begin -->", "<!-- kaas-bench " + command + ": end -->"
+}
 
-// replacePart puts text between the marks of a document, or at its end with the
-// marks if it has none.
-func replacePart(file, text string) error {
+// replacePart puts text between a command's marks of a document, or at its end with
+// the marks if it has none.
+func replacePart(file, command, text string) error {
 	d, err := substrate.OpenDir(filepath.Dir(file))
 	if err != nil {
 		return err
@@ -26,10 +25,11 @@ func replacePart(file, text string) error {
 	if err != nil {
 		return err
 	}
-	return replace(file, []byte(withPart(string(old), text)))
+	return replace(file, []byte(withPart(string(old), command, text)))
 }
 
-func withPart(doc, text string) string {
+func withPart(doc, command, text string) string {
+	beginMark, endMark := marks(command)
 	part := beginMark + "\n\n" + strings.TrimSpace(text) + "\n\n" + endMark
 	before, rest, found := strings.Cut(doc, beginMark)
 	_, after, closed := strings.Cut(rest, endMark)

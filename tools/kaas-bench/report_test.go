@@ -6,13 +6,17 @@ import (
 )
 
 func TestWithPart(t *testing.T) {
-	once := withPart("# Benchmarks\n", "first")
+	beginMark, endMark := marks("compare")
+	once := withPart("# Benchmarks\n", "compare", "first")
 	if want := "# Benchmarks\n\n" + beginMark + "\n\nfirst\n\n" + endMark + "\n"; once != want {
 		t.Fatalf("the part is added as %q", once)
 	}
-	twice := withPart(once+"\n## More\n", "second\n")
+	twice := withPart(once+"\n## More\n", "compare", "second\n")
 	if want := "# Benchmarks\n\n" + beginMark + "\n\nsecond\n\n" + endMark + "\n\n## More\n"; twice != want {
 		t.Fatalf("the part is replaced as %q", twice)
+	}
+	if other := withPart(twice, "many", "third"); !strings.HasPrefix(other, strings.TrimSpace(twice)) || !strings.Contains(other, "kaas-bench many: begin") {
+		t.Fatalf("the part of another command is put as %q", other)
 	}
 }
 
