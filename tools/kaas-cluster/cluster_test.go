@@ -57,7 +57,7 @@ func (h *heard) now() (string, <-chan struct{}) {
 func (h *heard) await(t *testing.T, pattern string) []string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	late := time.After(30 * time.Second)
+	late := time.After(3 * time.Minute) // the broker is built first
 	for {
 		text, more := h.now()
 		if m := re.FindStringSubmatch(text); m != nil {
