@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"kaas.dev/kaas/tools/kaas-check/history"
 	"kaas.dev/kaas/tools/kaas-check/nemesis"
 	"kaas.dev/kaas/tools/kaas-check/traffic"
+	"kaas.dev/kaas/tools/nfslab/lab"
 )
 
 // historyFile is the name of a history that is kept.
@@ -70,7 +72,7 @@ func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Re
 	if err := r.build(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.makeCluster(kinds); err != nil {
+	if err := r.makeCluster(ctx, kinds); err != nil {
 		return nil, err
 	}
 	defer r.cluster.Close()
@@ -104,7 +106,7 @@ func (r *checkRun) build(ctx context.Context) error {
 	return child.Build(ctx, r.binary)
 }
 
-func (r *checkRun) makeCluster(kinds []nemesis.Kind) error {
+func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err error) {
 	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: r.sets, Died: func(node int32, state string) {
 		if r.log != nil {
 			r.log.Note(r.proc, -1, history.Failed, fmt.Sprintf("broker %d ended by itself: %s", node, state))
@@ -113,14 +115,15 @@ func (r *checkRun) makeCluster(kinds []nemesis.Kind) error {
 	if r.without != "" {
 		cfg.Env = []string{"KAAS_BREAK=" + r.without}
 	}
-	for _, k := range kinds {
-		if k == nemesis.Full {
-			cfg.Small = true
-			cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
-		}
+	if r.lab {
+		r.cluster, err = cluster.NewLab(ctx, cfg, lab.Options{Mount: r.mount, Kernel: r.kernel})
+		return err
 	}
-	l, err := cluster.NewLocal(cfg)
-	r.cluster = l
+	if slices.Contains(kinds, nemesis.Full) {
+		cfg.Small = true
+		cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
+	}
+	r.cluster, err = cluster.NewLocal(cfg)
 	return err
 }
 
