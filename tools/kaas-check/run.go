@@ -57,7 +57,11 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	rep, err := r.whole(ctx, kinds)
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.without != "":
+		err = noticed(rep)
+	default:
 		err = verdict(rep)
 	}
 	if err != nil || s.keep {
