@@ -37,7 +37,7 @@ type checkRun struct {
 
 // run does a whole run and says what was wrong.
 func run(ctx context.Context, s settings, out io.Writer) error {
-	kinds, err := nemesis.Parse(s.faults)
+	kinds, err := s.kinds()
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,32 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	}
 	return removeTree(parent, name)
 }
+
+// kinds are the faults that are wanted, if the cluster can have them.
+func (s *settings) kinds() ([]nemesis.Kind, error) {
+	can, wanted := nemesis.LocalKinds, s.faults
+	if s.lab {
+		can = nemesis.LabKinds
+	}
+	if wanted == "" && s.lab {
+		wanted = "lab"
+	} else if wanted == "" {
+		wanted = usualFaults
+	}
+	kinds, err := nemesis.Parse(wanted)
+	for _, k := range kinds {
+		if err == nil && !slices.Contains(can, k) {
+			err = fmt.Errorf("the fault %s is not for these brokers; for them there are %v", k, can)
+		}
+	}
+	if err == nil && s.lab && s.without != "" {
+		err = errors.New("--break is for local brokers, not for --lab")
+	}
+	return kinds, err
+}
+
+// usualFaults are those of local brokers that need no root.
+const usualFaults = "kill,pause,graceful,takeover,pause-taken,controller,rolling"
 
 // whole runs the cluster and all that uses it, and checks.
 func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Report, error) {
