@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"kaas.dev/kaas/tools/kaas-check/history"
 	"kaas.dev/kaas/tools/kaas-check/nemesis"
 	"kaas.dev/kaas/tools/kaas-check/traffic"
+	"kaas.dev/kaas/tools/nfslab/lab"
 )
 
 // historyFile is the name of a history that is kept.
@@ -35,7 +37,7 @@ type checkRun struct {
 
 // run does a whole run and says what was wrong.
 func run(ctx context.Context, s settings, out io.Writer) error {
-	kinds, err := nemesis.Parse(s.faults)
+	kinds, err := s.kinds()
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,11 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	rep, err := r.whole(ctx, kinds)
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.without != "":
+		err = noticed(rep)
+	default:
 		err = verdict(rep)
 	}
 	if err != nil || s.keep {
@@ -65,12 +71,38 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	return removeTree(parent, name)
 }
 
+// kinds are the faults that are wanted, if the cluster can have them.
+func (s *settings) kinds() ([]nemesis.Kind, error) {
+	can, wanted := nemesis.LocalKinds, s.faults
+	if s.lab {
+		can = nemesis.LabKinds
+	}
+	if wanted == "" && s.lab {
+		wanted = "lab"
+	} else if wanted == "" {
+		wanted = usualFaults
+	}
+	kinds, err := nemesis.Parse(wanted)
+	for _, k := range kinds {
+		if err == nil && !slices.Contains(can, k) {
+			err = fmt.Errorf("the fault %s is not for these brokers; for them there are %v", k, can)
+		}
+	}
+	if err == nil && s.lab && s.without != "" {
+		err = errors.New("--break is for local brokers, not for --lab")
+	}
+	return kinds, err
+}
+
+// usualFaults are those of local brokers that need no root.
+const usualFaults = "kill,pause,graceful,takeover,pause-taken,controller,rolling"
+
 // whole runs the cluster and all that uses it, and checks.
 func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Report, error) {
 	if err := r.build(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.makeCluster(kinds); err != nil {
+	if err := r.makeCluster(ctx, kinds); err != nil {
 		return nil, err
 	}
 	defer r.cluster.Close()
@@ -104,7 +136,7 @@ func (r *checkRun) build(ctx context.Context) error {
 	return child.Build(ctx, r.binary)
 }
 
-func (r *checkRun) makeCluster(kinds []nemesis.Kind) error {
+func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err error) {
 	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: r.sets, Died: func(node int32, state string) {
 		if r.log != nil {
 			r.log.Note(r.proc, -1, history.Failed, fmt.Sprintf("broker %d ended by itself: %s", node, state))
@@ -113,14 +145,15 @@ func (r *checkRun) makeCluster(kinds []nemesis.Kind) error {
 	if r.without != "" {
 		cfg.Env = []string{"KAAS_BREAK=" + r.without}
 	}
-	for _, k := range kinds {
-		if k == nemesis.Full {
-			cfg.Small = true
-			cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
-		}
+	if r.lab {
+		r.cluster, err = cluster.NewLab(ctx, cfg, lab.Options{Mount: r.mount, Kernel: r.kernel})
+		return err
 	}
-	l, err := cluster.NewLocal(cfg)
-	r.cluster = l
+	if slices.Contains(kinds, nemesis.Full) {
+		cfg.Small = true
+		cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
+	}
+	r.cluster, err = cluster.NewLocal(cfg)
 	return err
 }
 
@@ -153,8 +186,8 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	settled(func(ctx context.Context) { err = r.env.ReadFinally(ctx) })
 	settled(func(ctx context.Context) { stop(ctx, readers) })
 	started = nil
-	if err != nil {
-		r.fault(r.log.Now(), err.Error(), nil)
+	if err != nil { // all was healed, so this is a violation
+		r.fault(r.log.Now(), "all is read in the end", err)
 	}
 	at := r.log.Now()
 	r.fault(at, "every broker is stopped", r.cluster.Stop())

@@ -48,7 +48,9 @@ func TestRunShortly(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	for _, s := range []settings{{faults: "flood"}, {without: "no-brakes", dir: t.TempDir()}} {
+	for _, s := range []settings{
+		{faults: "flood"}, {without: "no-brakes", faults: "none", dir: t.TempDir()}, {faults: "power"}, {lab: true, faults: "takeover"}, {lab: true, without: "no-seal"},
+	} {
 		if err := run(t.Context(), s, &strings.Builder{}); err == nil {
 			t.Errorf("%+v is taken", s)
 		}

@@ -35,9 +35,26 @@ func summary(w io.Writer, h *history.History) {
 		t := counts[name]
 		fmt.Fprintf(w, "%-28s %10d %8d %8d %10d\n", name, t.ok, t.failed, t.unknown, t.records)
 	}
+	errorsOf(w, h)
 	fmt.Fprintln(w, "faults")
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		fmt.Fprintf(w, "  %-50s %d\n", name, faults[name])
+	}
+}
+
+var numbers = regexp.MustCompile(`\d+`)
+
+// errorsOf prints what producers were told, by kind of producer, with the numbers left out.
+func errorsOf(w io.Writer, h *history.History) {
+	count := map[string]int{}
+	for i := range h.Ops {
+		if op := &h.Ops[i]; op.Kind == history.Produce && op.Outcome != history.OK {
+			count[fmt.Sprintf("%s, %v: %.90s", what(h, op), op.Outcome, numbers.ReplaceAllString(op.Text, "N"))]++
+		}
+	}
+	fmt.Fprintln(w, "not acknowledged")
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		fmt.Fprintf(w, "  %6d  %s\n", count[text], text)
 	}
 }
 

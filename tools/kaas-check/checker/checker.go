@@ -58,6 +58,15 @@ func (r *Report) Total() (n int) {
 	return n
 }
 
+// OfRecords is how many there are that are seen in records and offsets, without those
+// that somebody was told of.
+func (r *Report) OfRecords() (n int) {
+	for rule, c := range r.Count {
+		n += c * (1 - indirect(rule))
+	}
+	return n
+}
+
 // mostOfRule is how many violations of one rule are kept for each partition: one cause has
 // thousands of effects.
 const mostOfRule = 5

@@ -65,7 +65,8 @@ func TestWithoutAFinalReadingNothingIsLost(t *testing.T) {
 func TestStoriesOfRecordsComeFirst(t *testing.T) {
 	h := handmade()
 	h.Ops = append(h.Ops, history.Op{Kind: history.Note, Outcome: history.Failed, Part: -1, Text: "broker 1 ended by itself"})
-	if rep := Check(h); rep.Count["told"] != 1 || rep.Violations[0].Rule != "lost" {
-		t.Errorf("%v first", rep.Violations[0].Rule)
+	rep := Check(h)
+	if rep.Count["told"] != 1 || rep.Violations[0].Rule != "lost" || rep.OfRecords() != rep.Total()-1 {
+		t.Errorf("%v first, %d of %d of records", rep.Violations[0].Rule, rep.OfRecords(), rep.Total())
 	}
 }

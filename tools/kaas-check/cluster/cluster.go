@@ -58,8 +58,10 @@ type Hosts interface {
 	// Cut takes the host's network away, and Heal brings it back.
 	Cut(node int32) error
 	Heal(node int32) error
-	// HangServer and ResumeServer hang the NFS server; RestartServer kills and starts it.
+	// HangServer and ResumeServer hang the NFS server.
 	HangServer() error
 	ResumeServer() error
-	RestartServer(ctx context.Context) error
+	// KillServer ends the NFS server at once, and StartServer starts it.
+	KillServer() error
+	StartServer(ctx context.Context) error
 }

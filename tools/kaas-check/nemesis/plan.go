@@ -35,26 +35,27 @@ const (
 	ServerKilled Kind = "server-killed" // the file server is killed and started
 )
 
-// LocalKinds and LabKinds are the kinds that a cluster with and without hosts of its own can have.
+// LocalKinds are the kinds that local processes can have, LabKinds those of hosts of
+// their own.
 var (
 	LocalKinds = []Kind{Kill, Pause, Graceful, TakeOver, PauseTaken, Controller, Rolling, Full}
-	LabKinds   = []Kind{HostPause, Power, Cut, ServerPause, ServerKilled}
+	LabKinds   = []Kind{Kill, Pause, Graceful, Controller, Rolling, HostPause, Power, Cut, ServerPause, ServerKilled}
 )
 
-// Parse reads kinds that are separated by commas. "local" and "all" are lists.
+// Parse reads kinds that are separated by commas. "local" and "lab" are lists.
 func Parse(s string) (out []Kind, err error) {
-	all := append(slices.Clone(LocalKinds), LabKinds...)
+	all := append(slices.Clone(LocalKinds), LabKinds[5:]...)
 	for _, name := range strings.Split(s, ",") {
 		switch k := Kind(strings.TrimSpace(name)); {
 		case k == "" || k == "none":
 		case k == "local":
 			out = append(out, LocalKinds...)
-		case k == "all":
-			out = append(out, all...)
+		case k == "lab":
+			out = append(out, LabKinds...)
 		case slices.Contains(all, k):
 			out = append(out, k)
 		default:
-			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local and all", name, all)
+			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local and lab", name, all)
 		}
 	}
 	return out, nil

@@ -26,7 +26,7 @@ type Runner struct {
 }
 
 // fencedTime is how long a process may live on that was taken over.
-const fencedTime = 20 * time.Second
+const fencedTime = 10 * time.Second
 
 // manyNodes is more than there are.
 const manyNodes = 1 << 20
@@ -172,8 +172,7 @@ func (r *Runner) onServer(s Step) {
 		r.during("the file server hangs", s.For, h.HangServer, h.ResumeServer)
 		return
 	}
-	at := r.Began("the file server is restarted")
-	r.Ended(at, "the file server is restarted", h.RestartServer(context.Background()))
+	r.during("the file server is killed, and away", s.For, h.KillServer, func() error { return h.StartServer(context.Background()) })
 }
 
 // wait is for the length of a fault, which nothing cuts short: what was stopped would
