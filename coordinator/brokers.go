@@ -155,8 +155,8 @@ func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.P
 // mayStop reports that a broker that stops serves nothing any more, or that nobody could
 // take what it leads. What it leads and cannot serve, others are given when it is fenced.
 func (c *controller) mayStop(view *projections.Cluster, r projections.Broker) bool {
-	if r.Fenced || len(living(view, c.stopping(r.ID)...)) == 0 {
-		return true
+	if r.Fenced || !c.others(view, r.ID) {
+		return r.Fenced || c.assembled(view)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,6 +170,19 @@ func (c *controller) mayStop(view *projections.Cluster, r projections.Broker) bo
 	}
 	moving := slices.ContainsFunc(c.movesLocked(), func(m move) bool { return m.from == r.ID })
 	return !moving
+}
+
+// others reports whether there are brokers, besides one and those that stop, that serve or
+// are about to.
+func (c *controller) others(view *projections.Cluster, than int32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range view.Brokers() {
+		if p := c.peerOf(b); b.ID != than && p != nil && p.spoken && !p.stopping && !p.gone && p.lost.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // stopping are the brokers that stop, and also.
@@ -319,9 +332,7 @@ func (c *controller) fence(b projections.Broker, why string) error {
 		fs := []projections.Fact{&projections.BrokerFenced{ID: b.ID, Epoch: b.Epoch}}
 		return projections.NewEvents(append(fs, orphans(v, c.eligible(v, b.ID), b.ID)...)...)
 	})
-	c.mu.Lock()
-	c.mu.rebalance = true
-	c.mu.Unlock()
+	c.unsettle()
 	return err
 }
 
@@ -369,9 +380,7 @@ func (c *controller) unfence(view *projections.Cluster) error {
 		fs = append(fs, c.b.shardFacts(v, live)...)
 		return projections.NewEvents(append(fs, orphans(v, live, back...)...)...)
 	})
-	c.mu.Lock()
-	c.mu.rebalance = true
-	c.mu.Unlock()
+	c.unsettle()
 	return err
 }
 

@@ -23,13 +23,14 @@ type controller struct {
 	// mu is held for moments only, never while waiting or during I/O.
 	mu struct {
 		sync.Mutex
-		peers     map[int32]*peer
-		moves     map[place]move
-		stuck     map[place]time.Time // when a move was given up
-		rebalance bool                // who leads what is to be made even
-		removing  map[projections.TopicID]bool
-		told      chan struct{} // closed when a broker has told something
-		ended     bool
+		peers    map[int32]*peer
+		moves    map[place]move
+		stuck    map[place]time.Time // when a move was given up
+		uneven   int                 // counts what may have made who leads what uneven
+		even     int                 // uneven when it was even last
+		removing map[projections.TopicID]bool
+		told     chan struct{} // closed when a broker has told something
+		ended    bool
 	}
 }
 
@@ -57,7 +58,7 @@ func newController(ctx context.Context, b *Broker, before *projections.Cluster) 
 	c.mu.stuck = map[place]time.Time{}
 	c.mu.removing = map[projections.TopicID]bool{}
 	c.mu.told = make(chan struct{})
-	c.mu.rebalance = true
+	c.mu.uneven = 1
 	return c
 }
 

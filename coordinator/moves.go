@@ -52,9 +52,10 @@ func (c *controller) move(view *projections.Cluster) error {
 	room := c.settleMoves(view)
 	stopping := c.stopping()
 	c.mu.Lock()
-	even := c.mu.rebalance
+	uneven := c.mu.uneven
+	level := uneven != c.mu.even
 	c.mu.Unlock()
-	if room <= 0 || !even && len(stopping) == 0 || !c.assembled(view) {
+	if room <= 0 || !level && len(stopping) == 0 || !c.assembled(view) {
 		return nil
 	}
 	live := living(view, stopping...)
@@ -63,11 +64,13 @@ func (c *controller) move(view *projections.Cluster) error {
 	}
 	var wanted []led
 	var to []int32
+	done := true
 	for _, p := range pools(view, stopping...) {
 		ms := balance.Assign(p.places, live)
-		if len(ms) == 0 && even {
+		if len(ms) == 0 && level {
 			ms = balance.Even(p.places, live, len(p.places))
 		}
+		done = done && len(ms) == 0
 		for _, m := range ms {
 			l := p.all[m.Place]
 			if b, ok := view.Broker(l.now.Leader); !ok || b.Fenced || c.busy(b, l) {
@@ -76,16 +79,23 @@ func (c *controller) move(view *projections.Cluster) error {
 			wanted, to = append(wanted, l), append(to, m.To)
 		}
 	}
+	if done {
+		c.mu.Lock()
+		c.mu.even = uneven
+		c.mu.Unlock()
+	}
 	if len(wanted) == 0 {
-		if len(stopping) == 0 && room == mostMoves {
-			c.mu.Lock()
-			c.mu.rebalance = false
-			c.mu.Unlock()
-		}
-		return nil
+		return nil // what is busy is looked at again
 	}
 	n := min(room, len(wanted))
 	return c.hand(c.ctx, "leaders are moved", wanted[:n], to[:n])
+}
+
+// unsettle has who leads what made even again.
+func (c *controller) unsettle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.uneven++
 }
 
 // busy reports a place that is on its way, or was, in vain, a moment ago, or that its
