@@ -143,13 +143,14 @@ func (b *Broker) awaitEpoch(ctx context.Context, epoch int64) error {
 
 // ask asks the controller that the view names, once.
 func ask[R kmsg.Response](ctx context.Context, b *Broker, req kmsg.Request) (resp R, err error) {
-	to, err := b.controllerAddress()
+	ctl, to, err := b.controllerAddress()
 	if err != nil {
 		return resp, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.opt.HeartbeatInterval)
 	defer cancel()
 	r, err := b.peers.Ask(ctx, to, req)
+	b.noteController(ctl, err)
 	if err != nil {
 		return resp, err
 	}
@@ -160,20 +161,20 @@ func ask[R kmsg.Response](ctx context.Context, b *Broker, req kmsg.Request) (res
 	return resp, nil
 }
 
-func (b *Broker) controllerAddress() (projections.Listener, error) {
+func (b *Broker) controllerAddress() (projections.Broker, projections.Listener, error) {
 	view := b.View()
 	ctl, ok := view.Broker(view.Controller())
 	switch {
 	case !ok:
-		return projections.Listener{}, fmt.Errorf("%w: none is known", errNotController)
+		return ctl, projections.Listener{}, fmt.Errorf("%w: none is known", errNotController)
 	case ctl.ID == b.opt.NodeID && !b.IsController():
-		return projections.Listener{}, fmt.Errorf("%w: this broker was it last", errNotController)
+		return ctl, projections.Listener{}, fmt.Errorf("%w: this broker was it last", errNotController)
 	}
 	to, ok := ctl.Listener(b.opt.InterBroker)
 	if !ok {
-		return projections.Listener{}, fmt.Errorf("%w: controller %d has no listener %s", errNotController, ctl.ID, b.opt.InterBroker)
+		return ctl, projections.Listener{}, fmt.Errorf("%w: controller %d has no listener %s", errNotController, ctl.ID, b.opt.InterBroker)
 	}
-	return to, nil
+	return ctl, to, nil
 }
 
 // ToController has the controller answer a request, and waits for one if there is none.
@@ -184,7 +185,7 @@ func (b *Broker) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respo
 		if b.run.Err() != nil {
 			return nil, clientError(b.whyEnded())
 		}
-		to, err := b.controllerAddress()
+		_, to, err := b.controllerAddress()
 		if err == nil {
 			var resp kmsg.Response
 			if resp, err = b.peers.Ask(ctx, to, req); err == nil {

@@ -33,16 +33,18 @@ type Broker struct {
 	began      time.Time
 	ctl        atomic.Pointer[controller] // nil while this process is not the controller
 	peers      Peers
-	news       chan struct{}         // the cluster stream may have news
-	reports    chan struct{}         // there is something to tell the controller
-	agentPace  pace                  // the agent's
-	registered atomic.Int64          // epoch of this process's registration, 0 before it is seen
-	leaving    atomic.Bool           // Retire was called
-	freed      chan struct{}         // closed when the controller has let this broker stop
-	stalled    atomic.Bool           // a probe write has not come back in time
-	probed     atomic.Int64          // when the last probe write that came back began
-	probing    atomic.Int64          // when the probe under way began, in ns of Unix time
-	unstarted  atomic.Pointer[error] // why Start cannot succeed
+	news       chan struct{}                      // the cluster stream may have news
+	reports    chan struct{}                      // there is something to tell the controller
+	reached    atomic.Pointer[projections.Broker] // the controller that has answered last
+	missed     atomic.Pointer[projections.Broker] // that one, when nobody listens where it was
+	agentPace  pace                               // the agent's
+	registered atomic.Int64                       // epoch of this process's registration, 0 before it is seen
+	leaving    atomic.Bool                        // Retire was called
+	freed      chan struct{}                      // closed when the controller has let this broker stop
+	stalled    atomic.Bool                        // a probe write has not come back in time
+	probed     atomic.Int64                       // when the last probe write that came back began
+	probing    atomic.Int64                       // when the probe under way began, in ns of Unix time
+	unstarted  atomic.Pointer[error]              // why Start cannot succeed
 
 	cleaner  *partition.Cleaner // nil where nothing is cleaned
 	space    *space

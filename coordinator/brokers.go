@@ -286,6 +286,8 @@ func (c *controller) death(view *projections.Cluster, b projections.Broker) stri
 		return "nothing listens where it was"
 	case !q.lost.IsZero() && now.Sub(q.lost) >= suspectTime:
 		return "its connection ended, and it was not heard again"
+	case b.ID == c.before && !q.spoken && now.Sub(c.began) >= 2*suspectTime:
+		return "it was controller, has lost its lease, and is not heard"
 	case now.Sub(q.heard) >= c.b.opt.SessionTimeout:
 		return "it was not heard for broker.session.timeout.ms"
 	}

@@ -354,3 +354,19 @@ func TestMoveLeaders(t *testing.T) {
 	wantCode(t, "of nothing", errs[5], kerr.UnknownTopicOrPartition)
 	eventually(t, "they are there", func() bool { return leaders(b.Broker)[2] == 4 && b.NotReady() == nil && len(a.Moving()) == 0 })
 }
+
+// Who sees that the controller's process has ended does not wait for its lease.
+func TestControllersEndIsSeen(t *testing.T) {
+	c := newCluster(t)
+	long := func(o *Options) { o.LeaseDuration, o.RenewDeadline, o.SessionTimeout = time.Minute, 30*time.Second, time.Minute }
+	a, b, d := c.join(1, long), c.join(2, long), c.join(3, long)
+	create(t, a.Broker, "a", 6)
+	c.settled(a, b, d)
+	began := time.Now()
+	c.kill(a)
+	eventually(t, "another is controller", func() bool { return b.IsController() || d.IsController() })
+	c.settled(b, d)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

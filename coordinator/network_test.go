@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -88,6 +89,18 @@ func (n *network) Ask(ctx context.Context, to projections.Listener, req kmsg.Req
 		return resp, nil
 	}
 	return nil, fmt.Errorf("nobody answers a %T here", req)
+}
+
+// Stay holds until the port is dropped.
+func (n *network) Stay(ctx context.Context, to projections.Listener) {
+	for {
+		n.mu.Lock()
+		_, listens := n.brokers[to.Port]
+		n.mu.Unlock()
+		if !listens || !sleep(ctx, 10*time.Millisecond) {
+			return
+		}
+	}
 }
 
 func (n *network) Close() {}

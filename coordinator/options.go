@@ -70,7 +70,7 @@ type Options struct {
 	// RecoveryBytes bounds what all partitions together have past their recovery
 	// points; 1 GiB (log.recovery.bytes.total).
 	RecoveryBytes int64
-	// OpenParallel bounds how many partitions are opened or closed at once; 16.
+	// OpenParallel bounds how many partitions are opened or closed at once; 32.
 	OpenParallel int
 	// Cleaner has retention and compaction run; nil leaves both out.
 	Cleaner    *partition.CleanerOptions
@@ -88,7 +88,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.HistoryAge, 7*24*time.Hour)
 	orElse(&o.HistoryEntries, 10_000)
 	orElse(&o.CheckInterval, 500*time.Millisecond)
-	orElse(&o.OpenParallel, 16)
+	orElse(&o.OpenParallel, 32)
 	orElse(&o.LeaseDuration, 3*time.Second)
 	orElse(&o.RenewDeadline, 2*time.Second)
 	orElse(&o.LeaseRetry, 500*time.Millisecond)

@@ -21,6 +21,9 @@ type Peers interface {
 	// Ask sends one request and returns its answer. Heartbeats go on a connection of
 	// their own, so that nothing keeps them waiting, and it is not given up while idle.
 	Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error)
+	// Stay holds a connection to a broker and returns when it has ended, or with ctx. It
+	// asks nothing.
+	Stay(ctx context.Context, to projections.Listener)
 	// Close ends what Ask has left open.
 	Close()
 }
@@ -52,6 +55,19 @@ func (p *kgoPeers) Ask(ctx context.Context, to projections.Listener, req kmsg.Re
 		return nil, fmt.Errorf("ask broker at %s: %w", addr, err)
 	}
 	return resp, nil
+}
+
+func (p *kgoPeers) Stay(ctx context.Context, to projections.Listener) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	var b [1]byte
+	_, _ = conn.Read(b[:]) // nothing is ever sent: whatever comes is the end
 }
 
 func (p *kgoPeers) client(addr string, beats bool) (*kgo.Client, error) {

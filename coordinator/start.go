@@ -58,7 +58,7 @@ func (b *Broker) start(ctx context.Context) error {
 	if b.opt.Lock == nil {
 		b.opt.Lock = election.NewVolumeLock(b.v, strconv.Itoa(int(b.opt.NodeID)))
 	}
-	for _, f := range []func(){b.follow, b.campaign, b.agent, b.watchData, b.watchSpace, b.probeVolume, b.clean} {
+	for _, f := range []func(){b.follow, b.campaign, b.agent, b.stayNearController, b.watchData, b.watchSpace, b.probeVolume, b.clean} {
 		b.spawn(f)
 	}
 	return b.awaitRegistered(ctx)

@@ -17,7 +17,7 @@ import (
 func (b *Broker) campaign() {
 	err := b.opt.elect(b.run, election.Config{
 		Lock: b.opt.Lock, LeaseDuration: b.opt.LeaseDuration, RenewDeadline: b.opt.RenewDeadline, RetryPeriod: b.opt.LeaseRetry,
-		Healthy: b.volumeAnswers, Lead: b.serveTerm, Log: b.log,
+		Healthy: b.volumeAnswers, Gone: b.controllerGone, Lead: b.serveTerm, Log: b.log,
 	})
 	if err != nil && b.run.Err() == nil {
 		b.end(fmt.Errorf("election: %w", err))

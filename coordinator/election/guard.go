@@ -40,6 +40,11 @@ func (g *guard) Get(ctx context.Context) (r *rl.LeaderElectionRecord, raw []byte
 	}
 	g.mine = false // until it is put again: what is there may be of another process of this identity
 	g.see(r.HolderIdentity)
+	if r.HolderIdentity != "" && r.HolderIdentity != g.Identity() && g.cfg.Gone(r.HolderIdentity) {
+		left := *r
+		left.HolderIdentity = "" // as if it had been released
+		r = &left
+	}
 	return r, raw, nil
 }
 

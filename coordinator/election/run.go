@@ -24,6 +24,9 @@ type Config struct {
 	// Healthy says why this process is to hold nothing. It must not wait, least of all for
 	// what may hang; nil is always healthy.
 	Healthy func() error
+	// Gone reports that a holder's process has certainly ended, so that its lease need not
+	// be waited for; nil knows of none. It must not wait.
+	Gone func(identity string) bool
 	// Lead runs while elected. Its context ends when the election is lost or Run's context
 	// ends. Its early return gives the election up.
 	Lead func(context.Context)
@@ -80,6 +83,9 @@ func (c *Config) complete() error {
 	if c.LeaseDuration%time.Second != 0 || c.RetryPeriod <= 0 || c.RenewDeadline < 2*c.RetryPeriod || c.LeaseDuration < c.RenewDeadline+c.RetryPeriod {
 		return fmt.Errorf("election with lease %v, renew deadline %v, retry period %v: want a lease of whole seconds, no less than both others together, and a deadline of at least two periods",
 			c.LeaseDuration, c.RenewDeadline, c.RetryPeriod)
+	}
+	if c.Gone == nil {
+		c.Gone = func(string) bool { return false }
 	}
 	if c.Healthy == nil {
 		c.Healthy = func() error { return nil }
