@@ -233,7 +233,8 @@ func (c *controller) probeAll() {
 }
 
 // probe asks a broker for anything. That nobody listens where it was is proof enough of
-// its end; any other answer, or none, proves nothing.
+// its end; an answer, or none, proves nothing. An error that says less is no reason to
+// stop asking: it may come from a connection that was kept from before.
 func (c *controller) probe(id int32, epoch int64) {
 	b, ok := c.b.View().Broker(id)
 	if !ok || b.Epoch != epoch {
@@ -246,9 +247,14 @@ func (c *controller) probe(id int32, epoch int64) {
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, suspectTime)
 		defer cancel()
-		_, err := c.b.peers.Ask(ctx, to, kmsg.NewPtrApiVersionsRequest())
-		if !nobodyThere(err) {
-			return
+		for {
+			_, err := c.b.peers.Ask(ctx, to, kmsg.NewPtrApiVersionsRequest())
+			if nobodyThere(err) {
+				break
+			}
+			if err == nil || !sleep(ctx, probePause) {
+				return
+			}
 		}
 		c.mu.Lock()
 		if p := c.peerOf(b); p != nil {
@@ -259,8 +265,11 @@ func (c *controller) probe(id int32, epoch int64) {
 	})
 }
 
-// suspectTime is how long a broker has to be heard again after its connection ended.
-const suspectTime = time.Second
+const (
+	// suspectTime is how long a broker has to be heard again after its connection ended.
+	suspectTime = time.Second
+	probePause  = 20 * time.Millisecond
+)
 
 // death is why a living broker is to be fenced, empty if it is not.
 func (c *controller) death(view *projections.Cluster, b projections.Broker) string {

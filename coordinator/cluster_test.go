@@ -316,6 +316,18 @@ func TestSilentBrokerIsFencedAndComesBack(t *testing.T) {
 	}
 }
 
+// Who died with the controller is found dead by the next one at once, also where the first
+// word to it only shows that a connection from before has ended.
+func TestDeadControllerIsNotWaitedFor(t *testing.T) {
+	c := newCluster(t)
+	long := func(o *Options) { o.SessionTimeout = time.Hour }
+	a, b, d := c.join(1, long), c.join(2, long), c.join(3, long)
+	create(t, a.Broker, "a", 9)
+	c.settled(a, b, d)
+	c.kill(a)
+	c.settled(b, d)
+}
+
 func TestUnregister(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.join(1), c.join(2)

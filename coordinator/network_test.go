@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ type network struct {
 	brokers map[int32]*Broker
 	ports   int32          // given so far
 	silent  map[int32]bool // brokers whose requests are lost
+	kept    map[int32]bool // ports that are gone, to which a connection was kept
 	last    map[int32]lastBeat
 }
 
@@ -46,6 +48,10 @@ func (n *network) add(port int32, b *Broker) {
 func (n *network) drop(port int32, id int32) {
 	n.mu.Lock()
 	delete(n.brokers, port)
+	if n.kept == nil {
+		n.kept = map[int32]bool{}
+	}
+	n.kept[port] = true
 	l, ok := n.last[id]
 	delete(n.last, id)
 	n.mu.Unlock()
@@ -58,11 +64,17 @@ func (n *network) Ask(ctx context.Context, to projections.Listener, req kmsg.Req
 	n.mu.Lock()
 	b, listens := n.brokers[to.Port]
 	lost := b == nil
+	kept := n.kept[to.Port] && !beats(req) // those have a connection of their own
+	if kept {
+		delete(n.kept, to.Port)
+	}
 	if beat, ok := req.(*kmsg.BrokerHeartbeatRequest); ok {
 		lost = lost || n.silent[beat.BrokerID]
 	}
 	n.mu.Unlock()
 	switch {
+	case kept: // the first request finds out that its connection has ended
+		return nil, fmt.Errorf("port %d: %w", to.Port, io.EOF)
 	case !listens:
 		return nil, fmt.Errorf("dial port %d: %w", to.Port, syscall.ECONNREFUSED)
 	case lost:
