@@ -56,7 +56,9 @@ func (c *controller) register(ctx context.Context, r projections.Broker) (epoch 
 		return old.Incarnation == r.Incarnation && (r.Session == "" || old.Session == r.Session)
 	}
 	if old, ok := c.b.View().Broker(r.ID); ok && !old.Fenced && !same(old) {
-		c.seal(old)
+		if err := c.seal(old); err != nil {
+			return 0, err
+		}
 	}
 	reason := fmt.Sprintf("broker %d registered", r.ID)
 	_, err = c.b.publish(ctx, reason, func(v *projections.Cluster) ([]metalog.Event, error) {
@@ -77,18 +79,27 @@ func (c *controller) register(ctx context.Context, r projections.Broker) (epoch 
 	return epoch, err
 }
 
-// seal ends all that a broker led, on the volume. If that takes too long, the brokers
-// that claim what it led will do it.
-func (c *controller) seal(b projections.Broker) {
-	if b.Session == "" {
-		return
+// seal ends all that a broker led, on the volume. Nothing of that broker counts any more
+// only after it has returned nil. Nothing but this Check keeps a controller from it that
+// stood still, has a successor by now, and takes its own silence for that of all others.
+func (c *controller) seal(b projections.Broker) error {
+	l := c.b.leading()
+	switch {
+	case b.Session == "":
+		return nil
+	case l == nil:
+		return errNotController
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, settle)
 	defer cancel()
-	_, err := substrate.Beside(ctx, func(f func()) { go f() }, func() (struct{}, error) { return struct{}{}, c.b.v.Seal(ctx, b.Session) }, nil)
-	if err != nil {
-		c.b.log.Warn("a broker's session is not sealed yet", "broker", b.ID, "session", b.Session, "err", err)
+	err := l.s.Check(ctx)
+	if err == nil {
+		_, err = substrate.Beside(ctx, func(f func()) { go f() }, func() (struct{}, error) { return struct{}{}, c.b.v.Seal(ctx, b.Session) }, nil)
 	}
+	if err != nil {
+		return fmt.Errorf("session %s of broker %d is not sealed: %w", b.Session, b.ID, err)
+	}
+	return nil
 }
 
 // BrokerHeartbeat answers a broker's heartbeat and takes up what it tells.
@@ -320,13 +331,17 @@ func (c *controller) fenceTheDead(view *projections.Cluster) {
 		c.mu.Unlock()
 		c.spawn(func() {
 			c.b.log.Warn("broker is fenced", "broker", b.ID, "epoch", b.Epoch, "why", why)
-			if err := c.fence(b, why); err != nil && c.ctx.Err() == nil {
+			err := c.fence(b, why)
+			if err != nil && c.ctx.Err() == nil {
 				c.b.log.Warn("broker is not fenced yet", "broker", b.ID, "err", err)
+				sleep(c.ctx, lookEvery)
 			}
 			c.mu.Lock()
 			p.asking = false
 			c.mu.Unlock()
-			c.kick()
+			if err == nil {
+				c.kick()
+			}
 		})
 	}
 }
@@ -334,7 +349,9 @@ func (c *controller) fenceTheDead(view *projections.Cluster) {
 // fence seals a broker's session, so that nothing of it can be acknowledged any more, and
 // gives what it led to others.
 func (c *controller) fence(b projections.Broker, why string) error {
-	c.seal(b)
+	if err := c.seal(b); err != nil {
+		return err
+	}
 	_, err := c.b.publish(c.ctx, fmt.Sprintf("broker %d fenced: %s", b.ID, why), func(v *projections.Cluster) ([]metalog.Event, error) {
 		now, ok := v.Broker(b.ID)
 		if !ok || now.Epoch != b.Epoch || now.Fenced {

@@ -370,7 +370,9 @@ func TestMoveLeaders(t *testing.T) {
 // Who sees that the controller's process has ended does not wait for its lease.
 func TestControllersEndIsSeen(t *testing.T) {
 	c := newCluster(t)
-	long := func(o *Options) { o.LeaseDuration, o.RenewDeadline, o.SessionTimeout = time.Minute, 30*time.Second, time.Minute }
+	long := func(o *Options) {
+		o.LeaseDuration, o.RenewDeadline, o.SessionTimeout = time.Minute, 30*time.Second, time.Minute
+	}
 	a, b, d := c.join(1, long), c.join(2, long), c.join(3, long)
 	create(t, a.Broker, "a", 6)
 	c.settled(a, b, d)
@@ -380,5 +382,28 @@ func TestControllersEndIsSeen(t *testing.T) {
 	c.settled(b, d)
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// A controller that stood still while another took over seals nobody when it wakes up
+// and thinks that it has not heard of anybody for long (K-02).
+func TestDeposedControllerSealsNobody(t *testing.T) {
+	c := newCluster(t)
+	a, b := c.join(1), c.join(2)
+	create(t, a.Broker, "a", 2)
+	c.settled(a, b)
+	if !a.IsController() {
+		a, b = b, a
+	}
+	ctl, l, session := a.ctl.Load(), a.leading(), b.data.Load().s
+	if err := a.v.Seal(ctx(t, 10*time.Second), l.s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := a.View().Broker(b.opt.NodeID)
+	if err := ctl.fence(other, "a test says so"); err == nil {
+		t.Error("a controller that was sealed has fenced a broker")
+	}
+	if err := session.Check(ctx(t, 10*time.Second)); err != nil {
+		t.Errorf("the broker's session: %v", err)
 	}
 }
