@@ -107,6 +107,9 @@ func (b *Broker) register(ctx context.Context, session string) error {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.BrokerID, req.ClusterID, req.IncarnationID = b.opt.NodeID, b.v.ID, uuid.MustParse(b.opt.Incarnation)
 	req.PreviousBrokerEpoch = -1
+	if e := b.registered.Load(); e > 0 {
+		req.PreviousBrokerEpoch = e
+	}
 	if b.opt.Rack != "" {
 		req.Rack = &b.opt.Rack
 	}

@@ -40,7 +40,7 @@ func (b *Broker) RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistratio
 	}
 	session, _ := tag(&req.UnknownTags, sessionTag)
 	r.Session = string(session)
-	epoch, err := c.register(ctx, r)
+	epoch, err := c.register(ctx, r, req.PreviousBrokerEpoch)
 	if err != nil {
 		b.log.Warn("broker is not registered", "broker", r.ID, "err", err)
 		resp.ErrorCode = codeOf(err)
@@ -50,12 +50,17 @@ func (b *Broker) RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistratio
 	return resp
 }
 
-// register registers a broker under the next epoch of its ID, or finds it registered.
-func (c *controller) register(ctx context.Context, r projections.Broker) (epoch int64, err error) {
+// register registers a broker under the next epoch of its ID, or finds it registered. A
+// process that was registered before, as previous, may have been replaced since: it has a
+// new session because its old one was sealed for that.
+func (c *controller) register(ctx context.Context, r projections.Broker, previous int64) (epoch int64, err error) {
 	same := func(old projections.Broker) bool {
 		return old.Incarnation == r.Incarnation && (r.Session == "" || old.Session == r.Session)
 	}
-	if old, ok := c.b.View().Broker(r.ID); ok && !old.Fenced && !same(old) {
+	replaced := func(old projections.Broker) bool {
+		return old.Incarnation != r.Incarnation && previous > 0 && old.Epoch > previous
+	}
+	if old, ok := c.b.View().Broker(r.ID); ok && !old.Fenced && !same(old) && !replaced(old) {
 		if err := c.seal(old); err != nil {
 			return 0, err
 		}
@@ -66,6 +71,9 @@ func (c *controller) register(ctx context.Context, r projections.Broker) (epoch 
 		if ok && same(old) {
 			epoch = old.Epoch
 			return nil, nil
+		}
+		if ok && replaced(old) {
+			return nil, fmt.Errorf("%w: %w", kerr.DuplicateBrokerRegistration, errReplaced)
 		}
 		var fs []projections.Fact
 		if ok && !old.Fenced {

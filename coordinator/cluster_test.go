@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
 )
@@ -313,6 +315,31 @@ func TestSilentBrokerIsFencedAndComesBack(t *testing.T) {
 	}
 	if b.Err() != nil {
 		t.Error(b.Err())
+	}
+}
+
+// A process that another has replaced under its node ID, and that has not read so yet, asks
+// to be registered with the session it has opened since: it may not replace the other back.
+func TestReplacedProcessStaysReplaced(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(1)
+	register := func(incarnation uuid.UUID, previous int64, session string) *kmsg.BrokerRegistrationResponse {
+		req := kmsg.NewPtrBrokerRegistrationRequest()
+		req.BrokerID, req.ClusterID, req.IncarnationID, req.PreviousBrokerEpoch = 2, a.v.ID, incarnation, previous
+		req.UnknownTags.Set(sessionTag, []byte(session))
+		return a.RegisterBroker(ctx(t, 10*time.Second), req)
+	}
+	first, second := uuid.New(), uuid.New()
+	one := register(first, -1, uuid.NewString())
+	if again := register(first, one.BrokerEpoch, uuid.NewString()); again.ErrorCode != 0 || again.BrokerEpoch <= one.BrokerEpoch {
+		t.Fatalf("another session of the same process: %+v", again)
+	}
+	two := register(second, -1, uuid.NewString())
+	if late := register(first, one.BrokerEpoch, uuid.NewString()); late.ErrorCode != kerr.DuplicateBrokerRegistration.Code {
+		t.Errorf("the process that was replaced: %+v", late)
+	}
+	if now, _ := a.View().Broker(2); now.Incarnation != second.String() || now.Epoch != two.BrokerEpoch {
+		t.Errorf("registered is %+v, want incarnation %s in epoch %d", now, second, two.BrokerEpoch)
 	}
 }
 
