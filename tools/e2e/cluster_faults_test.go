@@ -234,7 +234,8 @@ func java(t *testing.T, cp, class string, args ...string) *exec.Cmd {
 
 func startFranz(c *cluster) *stream {
 	t := c.t
-	p := c.newClient(kgo.DefaultProduceTopic(ofFranz), kgo.RequiredAcks(kgo.AllISRAcks()))
+	p := c.newClient(kgo.DefaultProduceTopic(ofFranz), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProduceRequestTimeout(2*time.Second), kgo.RequestTimeoutOverhead(time.Second)) // how long a broker that stands still holds it
 	var mu sync.Mutex
 	var got []byte
 	var failed []string
