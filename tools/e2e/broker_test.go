@@ -76,13 +76,25 @@ type broker struct {
 	sets []string      // settings besides these, key=value
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
+
+	paused bool // by SIGSTOP
 }
 
 func startBroker(t *testing.T, sets ...string) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: filepath.Join(t.TempDir(), "data"), addr: freeAddr(t), http: freeAddr(t), sets: sets}
+	b := newBroker(t, filepath.Join(t.TempDir(), "data"), sets...)
 	b.start()
+	return b
+}
+
+// newBroker is one that does not run yet, and is killed at the test's end.
+func newBroker(t *testing.T, dir string, sets ...string) *broker {
+	t.Helper()
+	b := &broker{t: t, dir: dir, addr: freeAddr(t), http: freeAddr(t), sets: sets}
 	t.Cleanup(func() {
+		if b.cmd == nil {
+			return
+		}
 		if t.Failed() {
 			b.logGoroutines()
 		}
@@ -95,6 +107,13 @@ func startBroker(t *testing.T, sets ...string) *broker {
 }
 
 func (b *broker) start() {
+	b.t.Helper()
+	b.launch()
+	b.waitReady()
+}
+
+// launch starts the process and does not wait for it.
+func (b *broker) launch() {
 	b.t.Helper()
 	bin, err := buildBroker()
 	if err != nil {
@@ -115,7 +134,6 @@ func (b *broker) start() {
 		_ = cmd.Wait() // how it ended is in cmd.ProcessState
 		close(done)
 	}()
-	b.waitReady()
 }
 
 // waitReady waits until the broker answers a request.

@@ -1,5 +1,5 @@
-// Package e2e runs a whole broker process against clients that people use: kcat,
-// a Go client, and the Java console producer of Apache Kafka. It has no code of
+// Package e2e runs whole broker processes, one or three on one directory, against clients
+// that people use: kcat, a Go client, and the Java tools of Apache Kafka. It has no code of
 // its own but tests.
 //
 // # Use
@@ -20,6 +20,12 @@
 //   - Kafka's own tools make, grow, alter and describe topics and brokers' defaults.
 //   - Kafka's dump tool reads the segments and finds what a consumer is given.
 //   - An idempotent producer's record is at the offset that was acknowledged.
+//   - Producers and consumers of three makes outlive the kill, the stop and the pause of
+//     brokers of a cluster, each line once and in order, and nothing that a client is told
+//     goes back.
+//   - A cluster without a controller goes on serving, and has another soon.
+//   - A second process of a node.id replaces the first, which ends with code 3.
+//   - A topic made again under its name has nothing of the old one.
 //   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
 //     each finished before the next began, as the kernel saw them.
 package e2e

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -37,15 +39,29 @@ func needJava(t *testing.T) string {
 		return cp
 	}
 	need(t, "mvn")
-	out := filepath.Join(t.TempDir(), "classpath")
-	run(t, command(t, "mvn", "-B", "-q", "-f", "java/pom.xml",
-		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath", "-DincludeScope=runtime", "-Dmdep.outputFile="+out))
-	cp, err := os.ReadFile(out)
+	cp, err := mavenClassPath()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(bytes.TrimSpace(cp))
+	return cp
 }
+
+// mavenClassPath has Maven find the jars, once for all tests.
+var mavenClassPath = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kaas-e2e-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "classpath")
+	cmd := exec.Command("mvn", "-B", "-q", "-f", "java/pom.xml",
+		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath", "-DincludeScope=runtime", "-Dmdep.outputFile="+name)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mvn: %w\n%s", err, tail(out, 4096))
+	}
+	cp, err := os.ReadFile(name)
+	return string(bytes.TrimSpace(cp)), err
+})
 
 // consoleProducer reads the text from its standard input. It is idempotent and
 // waits for all acknowledgements unless told otherwise.

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// exitFenced is a broker's exit code when another process with its node.id took over.
+const exitFenced = 3
+
+// TestSecondProcessOfANode starts a second process under a node.id that serves (CASES
+// Z-04): the first ends with its own exit code, and a producer that runs through it has
+// each record at its offset, once.
+func TestSecondProcessOfANode(t *testing.T) {
+	need(t)
+	c := startCluster(t)
+	c.create(topic, 1, nil)
+	first := c.leader(topic, 1)
+	old := c.broker(first)
+	quit := make(chan struct{})
+	var got acks
+	var wg sync.WaitGroup
+	cl := c.newClient(kgo.DefaultProduceTopic(topic), kgo.RecordDeliveryTimeout(time.Minute))
+	lines := split(text())
+	n := 0
+	wg.Go(func() {
+		for ; n < len(lines); n++ {
+			rs := cl.ProduceSync(t.Context(), &kgo.Record{Value: lines[n]})
+			if err := rs.FirstErr(); err != nil {
+				got.errs = append(got.errs, err)
+				return
+			}
+			got.offsets = append(got.offsets, rs[0].Record.Offset)
+			select {
+			case <-quit:
+				n++
+				return
+			default:
+			}
+		}
+	})
+	c.grows(topic)
+	second := newBroker(t, old.dir, old.sets...)
+	second.launch()
+	began := time.Now()
+	select {
+	case <-old.done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the first process still runs 20 s after the second was started")
+	}
+	if code := old.cmd.ProcessState.ExitCode(); code != exitFenced {
+		t.Errorf("the first process has ended with %v, want code %d\n%s", old.cmd.ProcessState, exitFenced, tail(old.log.Bytes(), 4096))
+	}
+	t.Logf("the first process ended %v after the start of the second", time.Since(began).Round(time.Millisecond))
+	c.brokers[first-1] = second
+	c.asked[first-1] = c.newClient(kgo.SeedBrokers(second.addr))
+	c.settled()
+	c.lead(first, topic)
+	c.grows(topic)
+	close(quit)
+	wg.Wait()
+	for _, err := range got.errs {
+		t.Fatal(err)
+	}
+	have := consume(t, second.addr)
+	wantAcked(t, got, have, lines)
+	wantLines(t, have, lines[:n])
+}
+
+// TestNoController has the controller stand still, so that there is none until its lease is
+// over, and then kills the next. What others lead is written and read meanwhile as before,
+// and five seconds later at most there is another that makes a topic.
+func TestNoController(t *testing.T) {
+	need(t)
+	c := startCluster(t)
+	c.create(topic, 1, nil)
+	through := writeAndRead(c)
+	for _, loss := range []struct {
+		name      string
+		do, after func(*broker)
+		least     int // records meanwhile
+	}{
+		{"SIGSTOP", (*broker).pause, (*broker).resume, 50},
+		{"kill -9", (*broker).kill, (*broker).start, 1},
+	} {
+		gone := c.controller(1)
+		leader := c.other(gone)
+		c.lead(leader, topic)
+		through()
+		loss.do(c.broker(gone))
+		began := time.Now()
+		records, longest := 0, time.Duration(0)
+		for now := gone; now == gone || now == 0; now = c.controller(leader) {
+			at := time.Now()
+			through()
+			longest = max(longest, time.Since(at))
+			if records++; time.Since(began) > 30*time.Second {
+				t.Fatalf("%s: no controller within 30 s", loss.name)
+			}
+		}
+		elected := time.Since(began)
+		if loss.name == "kill -9" { // one that stands still may be given a partition, and is waited for
+			c.create("later", 1, nil)
+		}
+		took := time.Since(began)
+		t.Logf("%s: %d records written and read without a controller, each within %v; another after %v, a topic after %v",
+			loss.name, records, longest.Round(time.Millisecond), elected.Round(time.Millisecond), took.Round(time.Millisecond))
+		if records < loss.least {
+			t.Errorf("%s: only %d records were written while there was no controller", loss.name, records)
+		}
+		if took > 5*time.Second {
+			t.Errorf("%s: the next controller acts after %v, want 5 s", loss.name, took)
+		}
+		loss.after(c.broker(gone))
+		c.settled()
+	}
+	if m := c.metadata(1, "later"); m == nil || m.Topics[0].ErrorCode != 0 {
+		t.Errorf("the topic that was made: %+v", m)
+	}
+}
+
+// writeAndRead returns what writes a record and reads it.
+func writeAndRead(c *cluster) func() {
+	t := c.t
+	p := c.newClient(kgo.DefaultProduceTopic(topic))
+	r := c.newClient(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}))
+	n := 0
+	return func() {
+		t.Helper()
+		n++
+		if err := p.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprint(n))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			fs := r.PollFetches(t.Context())
+			if err := fs.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if records := fs.Records(); len(records) > 0 {
+				if got := string(records[len(records)-1].Value); got != fmt.Sprint(n) {
+					t.Fatalf("read %q, want %d", got, n)
+				}
+				return
+			}
+		}
+	}
+}
