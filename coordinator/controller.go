@@ -26,6 +26,7 @@ type controller struct {
 		peers    map[int32]*peer
 		moves    map[place]move
 		stuck    map[place]time.Time // when a move was given up
+		asked    map[place]bool      // whose leader somebody has asked for, until brokers come or go
 		uneven   int                 // counts what may have made who leads what uneven
 		even     int                 // uneven when it was even last
 		removing map[projections.TopicID]bool
@@ -56,6 +57,7 @@ func newController(ctx context.Context, b *Broker, before *projections.Cluster) 
 	c.mu.peers = map[int32]*peer{}
 	c.mu.moves = map[place]move{}
 	c.mu.stuck = map[place]time.Time{}
+	c.mu.asked = map[place]bool{}
 	c.mu.removing = map[projections.TopicID]bool{}
 	c.mu.told = make(chan struct{})
 	c.mu.uneven = 1

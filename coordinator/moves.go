@@ -70,9 +70,12 @@ func (c *controller) move(view *projections.Cluster) error {
 		if len(ms) == 0 && level {
 			ms = balance.Even(p.places, live, len(p.places))
 		}
-		done = done && len(ms) == 0
 		for _, m := range ms {
 			l := p.all[m.Place]
+			if c.wasAsked(l) && !slices.Contains(stopping, l.now.Leader) {
+				continue
+			}
+			done = false
 			if b, ok := view.Broker(l.now.Leader); !ok || b.Fenced || c.busy(b, l) {
 				continue
 			}
@@ -88,7 +91,8 @@ func (c *controller) move(view *projections.Cluster) error {
 		return nil // what is busy is looked at again
 	}
 	n := min(room, len(wanted))
-	return c.hand(c.ctx, "leaders are moved", wanted[:n], to[:n])
+	_, err := c.hand(c.ctx, "leaders are moved", wanted[:n], to[:n])
+	return err
 }
 
 // unsettle has who leads what made even again.
@@ -96,6 +100,7 @@ func (c *controller) unsettle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.uneven++
+	clear(c.mu.asked)
 }
 
 // busy reports a place that is on its way, or was, in vain, a moment ago, or that its
@@ -118,8 +123,16 @@ func (c *controller) busy(b projections.Broker, l led) bool {
 	return unserved
 }
 
-// hand publishes handovers of what is still led as it was.
-func (c *controller) hand(ctx context.Context, reason string, what []led, to []int32) error {
+// wasAsked reports a partition whose leader is where somebody has asked for.
+func (c *controller) wasAsked(l led) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return l.kind == "" && c.mu.asked[l.place]
+}
+
+// hand publishes handovers of what is still led as it was, to whom lives, and returns which
+// of them.
+func (c *controller) hand(ctx context.Context, reason string, what []led, to []int32) (done map[place]bool, err error) {
 	var begun []move
 	pos, err := c.b.publish(ctx, fmt.Sprintf("%s: %d", reason, len(what)), func(v *projections.Cluster) ([]metalog.Event, error) {
 		begun = begun[:0]
@@ -137,15 +150,16 @@ func (c *controller) hand(ctx context.Context, reason string, what []led, to []i
 		return projections.NewEvents(fs...)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	done = map[place]bool{}
 	for _, m := range begun {
 		m.at = pos
-		c.mu.moves[m.place] = m
+		c.mu.moves[m.place], done[m.place] = m, true
 	}
-	return nil
+	return done, nil
 }
 
 // in is what another view says of it.
@@ -242,12 +256,32 @@ type LeaderMove struct {
 // not alive, NotController, KafkaStorageError and, with ctx, RequestTimedOut.
 func (b *Broker) MoveLeaders(ctx context.Context, moves []LeaderMove) []error {
 	errs := make([]error, len(moves))
-	c := b.ctl.Load()
-	view := b.View()
+	left := make([]int, len(moves)) // those that are not published yet
+	for i := range left {
+		left[i] = i
+	}
+	for p := (pace{}); ; {
+		if left = b.moveSome(ctx, moves, left, errs); len(left) == 0 {
+			return errs
+		}
+		if !p.wait(ctx) {
+			for _, i := range left {
+				errs[i] = clientError(ctx.Err())
+			}
+			return errs
+		}
+	}
+}
+
+// moveSome publishes moves by their indexes and returns those that the view has overtaken,
+// which are to be looked at once more.
+func (b *Broker) moveSome(ctx context.Context, moves []LeaderMove, which []int, errs []error) (again []int) {
+	c, view := b.ctl.Load(), b.View()
 	var what []led
 	var to []int32
-	var which []int
-	for i, m := range moves {
+	var asked []int
+	for _, i := range which {
+		m := moves[i]
 		l := led{place: place{m.TopicID, m.Partition}}
 		now, ok := l.in(view)
 		l.now = now
@@ -258,18 +292,32 @@ func (b *Broker) MoveLeaders(ctx context.Context, moves []LeaderMove) []error {
 			errs[i] = fmt.Errorf("%w: %s/%d", kerr.UnknownTopicOrPartition, m.TopicID, m.Partition)
 		case !view.Alive(m.To):
 			errs[i] = fmt.Errorf("%w: broker %d is not alive", kerr.InvalidReplicaAssignment, m.To)
-		case now.Leader != m.To:
-			what, to, which = append(what, l), append(to, m.To), append(which, i)
+		default:
+			c.mu.Lock()
+			c.mu.asked[l.place] = true
+			c.mu.Unlock()
+			if now.Leader != m.To {
+				what, to, asked = append(what, l), append(to, m.To), append(asked, i)
+			}
 		}
 	}
 	if len(what) == 0 {
-		return errs
+		return nil
 	}
-	err := b.await(ctx, "move leaders", func() error { return c.hand(b.run, "leaders are moved as asked", what, to) })
-	for _, i := range which {
-		errs[i] = err
+	var done map[place]bool
+	err := b.await(ctx, "move leaders", func() (err error) {
+		done, err = c.hand(b.run, "leaders are moved as asked", what, to)
+		return err
+	})
+	for k, i := range asked {
+		switch {
+		case err != nil:
+			errs[i] = err
+		case !done[what[k].place]:
+			again = append(again, i)
+		}
 	}
-	return errs
+	return again
 }
 
 // Moving are the handovers under way; nobody but the controller knows of any.
