@@ -225,7 +225,7 @@ func (b *Broker) dataSession() string {
 // it has, and not fenced.
 func (b *Broker) serves(c *projections.Cluster) bool {
 	me, ok := c.Broker(b.opt.NodeID)
-	return ok && !me.Fenced && me.Incarnation == b.opt.Incarnation
+	return ok && !me.Fenced && me.Incarnation == b.opt.Incarnation && me.Session == b.dataSession()
 }
 
 // replacedIn is errReplaced if a view shows that another process has registered under

@@ -62,6 +62,7 @@ type Broker struct {
 		lead     *lead
 		shown    substrate.Position
 		moved    chan struct{}   // closed when the view has changed
+		serving  bool            // the view has this process serve, with the data session it has
 		leaving  map[place]*slot // whose keepers are to let go
 		tenured  chan struct{}   // closed when data is set again
 		creating map[string]*creation

@@ -188,6 +188,9 @@ func (b *Broker) open(ctx context.Context, s *slot, t *tenure, want projections.
 		return nil, ctx.Err()
 	}
 	defer back()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	view := b.View()
 	topic := view.TopicByID(s.topic)
 	if topic == nil {

@@ -111,7 +111,8 @@ func (b *Broker) followLocked(old, view *projections.Cluster) {
 		}
 	}
 	serves := b.serves(view)
-	turned := serves != b.serves(old)
+	turned := serves != b.mu.serving
+	b.mu.serving = serves
 	for _, t := range view.Topics() {
 		if turned || old.TopicByID(t.ID) != t {
 			if ss := b.fillLocked(table[t.ID], t, serves); ss != nil {

@@ -26,6 +26,9 @@ type tenure struct {
 func (b *Broker) setTenure(t *tenure) {
 	b.mu.Lock()
 	b.data.Store(t)
+	// What an older registration was given is not for this session: another may have it by
+	// now, and would have to seal this one too.
+	b.followLocked(b.view.Load(), b.view.Load())
 	close(b.mu.tenured)
 	b.mu.tenured = make(chan struct{})
 	b.mu.Unlock()
