@@ -1,7 +1,7 @@
 // Command kaas-check uses a cluster, troubles it, and checks that nothing happened which
 // must not happen.
 //
-//	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|none] [--every 8s]
+//	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|none] [--every 8s] [--freeze D]
 //	               [--lab [--kernel] [--mount OPTIONS]] [--binary FILE] [--break no-check|no-seal]
 //	kaas-check verify FILE     checks a history that was kept
 //	kaas-check dump FILE       prints one, an operation a line
@@ -53,6 +53,7 @@ func main() {
 type settings struct {
 	duration time.Duration
 	every    time.Duration
+	freeze   time.Duration // of every pause, unless 0
 	seed     int64
 	brokers  int
 	faults   string
@@ -75,6 +76,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f := cmd.Flags()
 	f.DurationVar(&s.duration, "for", 10*time.Minute, "how long traffic and faults last")
 	f.DurationVar(&s.every, "every", 8*time.Second, "time between two faults, on average")
+	f.DurationVar(&s.freeze, "freeze", 0, "how long brokers and hosts are paused; chosen by the seed unless given")
 	f.Int64Var(&s.seed, "seed", 0, "`seed` of the plan; 0 is one from the clock")
 	f.IntVar(&s.brokers, "brokers", 3, "brokers")
 	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local and lab, or none; unless given, what needs no root, or with --lab all")

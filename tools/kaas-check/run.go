@@ -107,6 +107,7 @@ func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Re
 	}
 	defer r.cluster.Close()
 	steps := nemesis.Plan(r.seed, r.duration, r.every, kinds, r.cluster.Nodes())
+	nemesis.Freeze(steps, r.freeze)
 	fmt.Fprintf(r.out, "seed %d, %d brokers, %v, %d faults planned:\n", r.seed, r.brokers, r.duration, len(steps))
 	plan := make([]string, len(steps))
 	for i, s := range steps {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
 // A short run with faults of whole brokers finds nothing, and what it keeps is
@@ -44,6 +45,30 @@ func TestRunShortly(t *testing.T) {
 	}
 	if !strings.Contains(again.String(), "violations: 0") || !strings.Contains(again.String(), `"process":"idempotent producer 1"`) {
 		t.Error("verify and dump show other things")
+	}
+}
+
+// The longest stall of an idempotent producer is told first, with the fault in it.
+func TestStalls(t *testing.T) {
+	at := func(s int64) int64 { return s * int64(time.Second) }
+	h := &history.History{Procs: []history.Proc{{Name: "p", Role: history.Idempotent}, {Name: "n", Role: history.Other}}, Parts: []history.Part{{Topic: "a"}, {Topic: "b"}}}
+	for _, s := range []int64{1, 2, 9, 10} {
+		h.Ops = append(h.Ops, history.Op{Kind: history.Produce, Outcome: history.OK, Complete: at(s)})
+	}
+	h.Ops = append(h.Ops,
+		history.Op{Kind: history.Produce, Outcome: history.OK, Part: 1, Complete: at(1)},
+		history.Op{Kind: history.Produce, Outcome: history.Unknown, Part: 1, Complete: at(3)},
+		history.Op{Kind: history.Produce, Outcome: history.OK, Part: 1, Complete: at(4)},
+		history.Op{Kind: history.Fault, Proc: 1, Part: -1, Invoke: at(5), Complete: at(6), Text: "trouble"})
+	got := stallsOf(h)
+	if len(got) != 4 || got[0] != (stall{0, at(2), at(9)}) || got[1] != (stall{1, at(1), at(4)}) {
+		t.Error(got)
+	}
+	var out strings.Builder
+	tellStalls(&out, h)
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) < 3 || !strings.Contains(lines[1], "7.0 s  a/0, from") || !strings.Contains(lines[1], "trouble") || strings.Contains(lines[2], "trouble") {
+		t.Error(out.String())
 	}
 }
 

@@ -36,6 +36,7 @@ func summary(w io.Writer, h *history.History) {
 		fmt.Fprintf(w, "%-28s %10d %8d %8d %10d\n", name, t.ok, t.failed, t.unknown, t.records)
 	}
 	errorsOf(w, h)
+	tellStalls(w, h)
 	fmt.Fprintln(w, "faults")
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		fmt.Fprintf(w, "  %-50s %d\n", name, faults[name])

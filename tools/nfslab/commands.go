@@ -62,19 +62,21 @@ func up(cmd *cobra.Command, opt lab.Options, brokers int) error {
 
 func startBrokers(cmd *cobra.Command, l *lab.Lab, brokers int) error {
 	bin, err := l.BuildBroker(cmd.Context())
-	for n := 1; n <= brokers && err == nil; n++ {
-		err = startBroker(cmd, l, n, bin)
+	if err != nil {
+		return err
+	}
+	bs, err := l.StartBrokers(cmd.Context(), brokers, bin)
+	for n, b := range bs {
+		tell(cmd, n+1, b)
 	}
 	return err
 }
 
-func startBroker(cmd *cobra.Command, l *lab.Lab, n int, bin string, args ...string) error {
-	b, err := l.StartBroker(cmd.Context(), n, bin, args...)
-	if err != nil {
-		return err
+// tell prints where a broker is, if it was started.
+func tell(cmd *cobra.Command, n int, b *lab.Broker) {
+	if b != nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "broker %d at %s, process %d, log %s\n", n, b.Addr, b.PID, b.Log)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "broker %d at %s, process %d, log %s\n", n, b.Addr, b.PID, b.Log)
-	return nil
 }
 
 func brokerCommand() *cobra.Command {
@@ -89,7 +91,9 @@ func brokerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return startBroker(cmd, l, h.Number(), bin, args[1:]...)
+			b, err := l.StartBroker(cmd.Context(), h.Number(), bin, args[1:]...)
+			tell(cmd, h.Number(), b)
+			return err
 		},
 	}
 }

@@ -65,7 +65,7 @@ func TestUpAfterACrash(t *testing.T) {
 	if _, err := os.Lstat("/run/netns/kaas-nfslab"); err != nil {
 		t.Fatalf("the crashed run has left no lab: %v\n%s", err, out)
 	}
-	twoHosts(t)
+	hosts(t)
 	_, err = lab.Up(t.Context(), lab.Options{Hosts: 1})
 	if err == nil || !strings.Contains(err.Error(), "nfslab down") {
 		t.Errorf("a second lab: %v, want to be told to take the first one down", err)
@@ -74,7 +74,7 @@ func TestUpAfterACrash(t *testing.T) {
 
 // TestFaults: each fault shows, and is over when it is taken back.
 func TestFaults(t *testing.T) {
-	l, _ := twoHosts(t)
+	l, _ := hosts(t)
 	one, two := l.Host(1), l.Host(2)
 	answers := func(h *lab.Host, command string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -127,7 +127,7 @@ func TestFaults(t *testing.T) {
 // TestProcesses: background processes, their codes, and what becomes of callers when
 // the host goes.
 func TestProcesses(t *testing.T) {
-	l, _ := twoHosts(t)
+	l, _ := hosts(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	h := l.Host(2)

@@ -49,6 +49,8 @@ func need(t *testing.T) {
 	}
 }
 
+func wantsKernel() bool { return os.Getenv("KAAS_NFSLAB") == "kernel" }
+
 // bringUp makes a lab that the caller takes down.
 func bringUp(t *testing.T, opt lab.Options) *lab.Lab {
 	t.Helper()
@@ -61,12 +63,12 @@ func bringUp(t *testing.T, opt lab.Options) *lab.Lab {
 	return l
 }
 
-// twoHosts is the common lab and the probe's binary.
-func twoHosts(t *testing.T) (*lab.Lab, string) {
+// hosts is the common lab and the probe's binary.
+func hosts(t *testing.T) (*lab.Lab, string) {
 	t.Helper()
 	need(t)
 	if common.lab == nil {
-		common.lab = bringUp(t, lab.Options{Hosts: 2, Kernel: os.Getenv("KAAS_NFSLAB") == "kernel"})
+		common.lab = bringUp(t, lab.Options{Hosts: 3, Kernel: wantsKernel()})
 		var err error
 		if common.probe, err = common.lab.Build(t.Context(), "kaas.dev/kaas/tools/nfslab/probe"); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func TestDirectoryRename(t *testing.T) { testRaces(t, "dir", "ENOTEMPTY", "EEXIS
 func TestExclusiveCreate(t *testing.T) { testRaces(t, "file", "EEXIST") }
 
 func testRaces(t *testing.T, kind string, refusals ...string) {
-	l, probe := twoHosts(t)
+	l, probe := hosts(t)
 	sh(t, l.Host(1), "mkdir -p races")
 	if kind == "dir" {
 		onBoth[struct{}](t, l, probe+" prepare --kind dir")
@@ -97,7 +97,7 @@ type check struct {
 // TestSealFromAnotherHost: a host Checks its session without a pause, freezes, and
 // another host seals the session. No Check that began after the seal passes.
 func TestSealFromAnotherHost(t *testing.T) {
-	l, probe := twoHosts(t)
+	l, probe := hosts(t)
 	for _, freeze := range []time.Duration{0, 3 * time.Second} {
 		checks, result := lines[check](t.Context(), l.Host(1), probe+" session --every 1ms")
 		opened := <-checks
@@ -160,7 +160,7 @@ type silly struct {
 
 // TestRemovalOfAnOpenFile: it stays as .nfs* until its last handle is closed.
 func TestRemovalOfAnOpenFile(t *testing.T) {
-	l, probe := twoHosts(t)
+	l, probe := hosts(t)
 	got, err := all[silly](t.Context(), l.Host(1), probe+" held")
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
@@ -211,7 +211,7 @@ func TestFollow(t *testing.T) {
 // may have been busy with something else for a while.
 func testNews(t *testing.T, maker, follower string) {
 	const want = time.Second
-	l, probe := twoHosts(t)
+	l, probe := hosts(t)
 	for run := range 2 {
 		p99 := measureNews(t, l, fmt.Sprintf("%s %s --who %d --n %d", probe, maker, run, changes), fmt.Sprintf("%s %s --who %d --n %d", probe, follower, run, changes))
 		if p99 <= want {

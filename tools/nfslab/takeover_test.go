@@ -30,7 +30,7 @@ func client(t *testing.T, l *lab.Lab, addr string, opts ...kgo.Opt) *kgo.Client 
 // again on another host with the same node.id. Every record that it had acknowledged
 // is there.
 func TestBrokerMovesHost(t *testing.T) {
-	l, _ := twoHosts(t)
+	l, _ := hosts(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	bin, err := l.BuildBroker(ctx)

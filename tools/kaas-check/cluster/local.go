@@ -54,7 +54,7 @@ const (
 	dataDir   = "data"
 	smallMB   = 160
 	startTime = 60 * time.Second
-	stopTime  = 30 * time.Second
+	stopTime  = 40 * time.Second // others take over first what it leads
 	fencedSay = "exit status 3"
 )
 

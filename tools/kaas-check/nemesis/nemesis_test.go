@@ -45,6 +45,25 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 	}
 }
 
+func TestFreeze(t *testing.T) {
+	a := Plan(7, 10*time.Minute, 8*time.Second, LabKinds, []int32{1})
+	b := slices.Clone(a)
+	Freeze(b, 0)
+	if !reflect.DeepEqual(a, b) {
+		t.Error("0 changes something")
+	}
+	Freeze(b, 20*time.Second)
+	for i := range b {
+		want := a[i].For
+		if k := b[i].Kind; k == Pause || k == HostPause {
+			want = 20 * time.Second
+		}
+		if b[i].For != want {
+			t.Errorf("%v became %v", a[i], b[i])
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	if ks, err := Parse("kill, pause"); err != nil || !slices.Equal(ks, []Kind{Kill, Pause}) {
 		t.Error(ks, err)

@@ -117,6 +117,15 @@ func Plan(seed int64, most, every time.Duration, kinds []Kind, nodes []int32) (o
 	return out
 }
 
+// Freeze has every pause of a broker or a host last as long, unless that is 0.
+func Freeze(steps []Step, lasts time.Duration) {
+	for i := range steps {
+		if s := &steps[i]; lasts > 0 && slices.Contains([]Kind{Pause, PauseTaken, HostPause}, s.Kind) {
+			s.For = lasts
+		}
+	}
+}
+
 // length is short more often than long: as many below a second as above ten.
 func length(rng *rand.Rand, k Kind) time.Duration {
 	l := lasts[k]

@@ -10,8 +10,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// batch is a record batch with one record of nobody in particular.
-func batch(value []byte) []byte {
+// Batch is a record batch with one record of nobody in particular.
+func Batch(value []byte) []byte {
 	r := kmsg.NewRecord()
 	r.Value = value
 	b := kmsg.NewRecordBatch()

@@ -61,7 +61,7 @@ func (p *plain) send() {
 		if !ok {
 			continue // not sent
 		}
-		raw := batch(encode(history.Value(p.proc, n)))
+		raw := Batch(encode(history.Value(p.proc, n)))
 		if n%refuseEvery == 0 {
 			raw = damaged(raw)
 		}

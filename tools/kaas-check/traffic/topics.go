@@ -142,7 +142,7 @@ func (c *churn) write(ctx context.Context, at place) {
 	for i := 0; i < churnRecords && pause(ctx, loosely); i++ {
 		if leader, _, ok := lead.of(ctx, at); ok {
 			c.sent++
-			op := sendOnce(c.cl, c.env.Log, leader, at, -1, c.writer, c.sent, batch(encode(history.Value(c.writer, c.sent))))
+			op := sendOnce(c.cl, c.env.Log, leader, at, -1, c.writer, c.sent, Batch(encode(history.Value(c.writer, c.sent))))
 			if op.Outcome != history.OK {
 				lead.forget()
 			}

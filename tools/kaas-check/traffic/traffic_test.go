@@ -69,7 +69,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	raw := batch(encode(history.Value(1, 1)))
+	raw := Batch(encode(history.Value(1, 1)))
 	var b kmsg.RecordBatch
 	if err := b.ReadFrom(raw); err != nil {
 		t.Fatal(err)

@@ -2,9 +2,11 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +20,9 @@ const (
 	HTTPPort   = "8080"
 	VolumeDir  = "/mnt/data/kaas"
 )
+
+// stopTime is more than a broker takes that nobody relieves of what it leads.
+const stopTime = time.Minute
 
 // Broker is a kaas broker on a host.
 type Broker struct {
@@ -69,6 +74,19 @@ func (l *Lab) StartBroker(ctx context.Context, n int, binary string, args ...str
 	return b, nil
 }
 
+// StartBrokers runs a broker on each of the first n hosts, all at once, as a cluster is
+// started: who comes alone is given everything, only to hand it over again. With an
+// error, the brokers that do not run are nil.
+func (l *Lab) StartBrokers(ctx context.Context, n int, binary string, args ...string) ([]*Broker, error) {
+	out, errs := make([]*Broker, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range out {
+		wg.Go(func() { out[i], errs[i] = l.StartBroker(ctx, i+1, binary, args...) })
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
 // answers asks a broker for its versions.
 func (l *Lab) answers(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -91,11 +109,12 @@ func (l *Lab) answers(ctx context.Context, addr string) error {
 // Kill is kill -9, and returns when the broker is gone.
 func (b *Broker) Kill(ctx context.Context) error { return b.stop(ctx, syscall.SIGKILL, -1) }
 
-// Stop asks the broker to end and is an error if it does not end well.
+// Stop asks the broker to end and is an error if it does not end well. Others take over
+// what it leads first, which takes a while.
 func (b *Broker) Stop(ctx context.Context) error { return b.stop(ctx, syscall.SIGTERM, 0) }
 
 func (b *Broker) stop(ctx context.Context, sig syscall.Signal, want int) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	if err := b.Signal(ctx, sig); err != nil {
 		return err

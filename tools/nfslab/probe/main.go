@@ -7,7 +7,7 @@
 //	probe look --kind dir|file --who NAME --n N                                 sees who has won
 //	probe session --every D              opens a session, prints its ID, and Checks until it is fenced
 //	probe seal ID
-//	probe replace --who RUN --n N        replaces a file again and again
+//	probe replace --who RUN --n N [--every D]     replaces a file again and again
 //	probe reopen … --every D             reopens it until it has seen the N-th
 //	probe held                           removes a file that it has open
 //	probe publish --who RUN --n N        publishes to a stream

@@ -36,13 +36,17 @@ func replace(ctx context.Context, v *substrate.Volume, p plan) error {
 	if err := v.EnsureDir(newsDir(p)); err != nil {
 		return err
 	}
+	between := p.every
+	if between == 0 {
+		between = pace
+	}
 	for i := range p.n + 1 {
 		c := change{N: i, Began: now()}
 		if err := v.ReplaceFile(newsDir(p), newsFile, "probe", []byte(strconv.Itoa(i))); err != nil {
 			return err
 		}
 		c.At = now()
-		if err := errors.Join(say(c), wait(ctx, around(pace))); err != nil {
+		if err := errors.Join(say(c), wait(ctx, around(between))); err != nil {
 			return err
 		}
 		if i == 0 {
