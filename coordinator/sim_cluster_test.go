@@ -180,10 +180,20 @@ func (w *clusterSim) faults() error {
 	for name := range w.hangs {
 		w.unhang(name)
 	}
-	for _, h := range hostNames {
+	for i, h := range hostNames {
 		w.thaw(h)
+		w.net.silence(int32(i+1), false)
 	}
 	return nil
+}
+
+// later ends a fault, unless all of them have been ended.
+func (w *clusterSim) later(d time.Duration, end func()) {
+	time.AfterFunc(d, func() {
+		if !w.calm.Load() {
+			end()
+		}
+	})
 }
 
 var hostNames = []string{"a", "b", "c"}
@@ -230,18 +240,18 @@ func (w *clusterSim) disturb() {
 		w.crash(host)
 	case 7, 8:
 		w.freeze(host)
-		time.AfterFunc(while, func() { w.thaw(host) })
+		w.later(while, func() { w.thaw(host) })
 	case 9:
 		for _, h := range hostNames { // the server is away
 			w.freezeVolume(h)
-			time.AfterFunc(while, func() { w.thaw(h) })
+			w.later(while, func() { w.thaw(h) })
 		}
 	case 10:
 		w.vote.another()
 	case 11:
 		dir := []string{"topics/", "meta/", "sessions/", ""}[w.rng.IntN(4)]
 		w.hang(host, func(op nfssim.Op) bool { return op.Host == host && strings.HasPrefix(op.Name, dir) })
-		time.AfterFunc(while, func() { w.unhang(host) })
+		w.later(while, func() { w.unhang(host) })
 	case 12:
 		w.sim.ServerPowerLoss()
 		if w.local {
@@ -262,6 +272,6 @@ func (w *clusterSim) disturbProcess(p *simProc, n int) {
 		p.cancel()
 	default:
 		w.net.silence(p.id, true)
-		time.AfterFunc(time.Duration(1+w.rng.IntN(25))*time.Second, func() { w.net.silence(p.id, false) })
+		w.later(time.Duration(1+w.rng.IntN(25))*time.Second, func() { w.net.silence(p.id, false) })
 	}
 }
