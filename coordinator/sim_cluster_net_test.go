@@ -77,6 +77,18 @@ func (q simPeers) Ask(ctx context.Context, to projections.Listener, req kmsg.Req
 	return nil, ctx.Err()
 }
 
+// Stay looks seldom: each look is a step of the simulation.
+func (q simPeers) Stay(ctx context.Context, to projections.Listener) {
+	for sleep(ctx, 300*time.Millisecond) {
+		q.p.w.net.mu.Lock()
+		_, listens := q.p.w.net.brokers[to.Port]
+		q.p.w.net.mu.Unlock()
+		if !listens || q.p.dead.Load() {
+			return
+		}
+	}
+}
+
 func (simPeers) Close() {}
 
 // simElection chooses who stands for controller by the seed alone. It is as bad as an

@@ -160,7 +160,9 @@ func lostReplies(seed int64, rate float64) func(nfssim.Op) error {
 			return nil
 		}
 		e := map[nfssim.Kind]error{nfssim.OpCreate: syscall.EEXIST, nfssim.OpMkdir: syscall.EEXIST, nfssim.OpRename: syscall.ENOENT, nfssim.OpRemove: syscall.EIO}[op.Kind]
-		if rng.IntN(2) == 0 {
+		// Of other renames this would hide what was wrong with the first.
+		unique := strings.Contains(op.Name, "~new~") || strings.HasPrefix(op.Name, substrate.SessionsDir)
+		if op.Kind == nfssim.OpRename && !unique || rng.IntN(2) == 0 {
 			e = syscall.EIO
 		}
 		return nfssim.Applied(e)
