@@ -48,13 +48,11 @@ func TestHandoverIsGivenUp(t *testing.T) {
 	a, b := c.join(1, quick), c.join(2, quick)
 	topic := create(t, a.Broker, "a", 2)
 	c.settled(a, b)
-	var from, to = a, b
-	at := int32(0)
-	if topic = a.View().Topic("a"); topic.Partitions[0].Leader == 2 {
+	from, to, at, other := a, b, int32(0), int32(1)
+	if a.View().Topic("a").Partitions[0].Leader == 2 {
 		from, to = b, a
 	}
-	other := 1 - at
-	session, epoch := from.dataSession(), topic.Partitions[at].Epoch
+	session, epoch := from.dataSession(), a.View().Topic("a").Partitions[at].Epoch
 	stream := partition.ManifestStream(topic.ID, at)
 	heal := from.hang(t, func(op, name string) bool {
 		return strings.HasPrefix(name, stream) && (writes(op, name) || op == "rename")
