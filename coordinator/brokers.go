@@ -93,7 +93,7 @@ func (c *controller) register(ctx context.Context, r projections.Broker, previou
 func (c *controller) seal(b projections.Broker) error {
 	l := c.b.leading()
 	switch {
-	case b.Session == "":
+	case b.Session == "" || c.b.opt.breaks.noFenceSeal:
 		return nil
 	case l == nil:
 		return errNotController

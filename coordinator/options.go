@@ -80,6 +80,14 @@ type Options struct {
 
 	open  opener                                       // partition.Open; tests put faults in between
 	elect func(context.Context, election.Config) error // election.Run; its jitter would keep a seed from replaying
+
+	breaks breaks
+}
+
+// breaks takes single rules away, for the tests of the tests.
+type breaks struct {
+	noClosing   bool // a successor by handover claims without waiting for the closing
+	noFenceSeal bool // a broker is fenced without sealing its session
 }
 
 type opener func(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index, epoch int32, cfg partition.Config) (*partition.Partition, error)

@@ -76,6 +76,11 @@ type simWorld struct {
 	names atomic.Int64 // for new names and IDs
 }
 
+func newSimWorld() *simWorld {
+	return &simWorld{living: map[projections.TopicID]string{}, asked: map[projections.TopicID]bool{}, deleted: map[projections.TopicID]bool{}, blocks: map[int64]bool{},
+		added: map[projections.TopicID][]string{}, sizes: map[projections.TopicID]int32{}}
+}
+
 func (w *simWorld) note(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,43 +161,56 @@ func (w *simWorld) ask(ctx context.Context, b *Broker, rng *rand.Rand) {
 	case 3:
 		w.grow(ctx, b, rng)
 	case 0:
-		first, _, err := b.AllocateProducerIDs(ctx)
-		w.note(func() {
-			if err == nil {
-				if w.blocks[first] {
-					w.violate("producer IDs from %d were handed out twice", first)
-				}
-				w.blocks[first] = true
-				w.simStats.blocks++
-			}
-		})
+		w.allocate(ctx, b)
 	case 1:
-		ts := b.View().Topics()
-		if len(ts) == 0 {
-			return
+		w.remove(ctx, b, rng)
+	default:
+		w.create(ctx, b, rng, 4)
+	}
+}
+
+func (w *simWorld) allocate(ctx context.Context, b *Broker) {
+	first, _, err := b.AllocateProducerIDs(ctx)
+	w.note(func() {
+		if err == nil {
+			if w.blocks[first] {
+				w.violate("producer IDs from %d were handed out twice", first)
+			}
+			w.blocks[first] = true
+			w.simStats.blocks++
 		}
-		id := ts[rng.IntN(len(ts))].ID
-		w.note(func() { w.asked[id] = true; delete(w.living, id) })
-		err := b.DeleteTopic(ctx, id)
+	})
+}
+
+func (w *simWorld) remove(ctx context.Context, b *Broker, rng *rand.Rand) {
+	ts := b.View().Topics()
+	if len(ts) == 0 {
+		return
+	}
+	id := ts[rng.IntN(len(ts))].ID
+	w.note(func() { w.asked[id] = true; delete(w.living, id) })
+	err := b.DeleteTopic(ctx, id)
+	w.note(func() {
+		if err == nil {
+			w.deleted[id] = true
+			w.simStats.deleted++
+		}
+	})
+}
+
+// create makes a topic of one of n names.
+func (w *simWorld) create(ctx context.Context, b *Broker, rng *rand.Rand, n int) {
+	name := fmt.Sprintf("t%d", rng.IntN(n))
+	topic, err := b.CreateTopic(ctx, TopicSpec{Name: name, Partitions: 1 + rng.Int32N(3)}, false)
+	if err == nil {
 		w.note(func() {
-			if err == nil {
-				w.deleted[id] = true
-				w.simStats.deleted++
+			w.created++
+			if !w.asked[topic.ID] {
+				w.living[topic.ID] = name
 			}
 		})
-	default:
-		name := fmt.Sprintf("t%d", rng.IntN(4))
-		topic, err := b.CreateTopic(ctx, TopicSpec{Name: name, Partitions: 1 + rng.Int32N(3)}, false)
-		if err == nil {
-			w.note(func() {
-				w.created++
-				if !w.asked[topic.ID] {
-					w.living[topic.ID] = name
-				}
-			})
-		} else if errors.Is(err, kerr.TopicAlreadyExists) {
-			sleep(ctx, time.Second)
-		}
+	} else if errors.Is(err, kerr.TopicAlreadyExists) {
+		sleep(ctx, time.Second)
 	}
 }
 
@@ -227,8 +245,7 @@ func simulate(t *testing.T, seed int64) (st simStats, err error) {
 			sim.Hang(func(op nfssim.Op) bool { return strings.HasPrefix(op.Name, "topics/") })
 			time.AfterFunc(time.Duration(1+hangFrom%60)*time.Second, sim.Unhang)
 		})
-		w := &simWorld{living: map[projections.TopicID]string{}, asked: map[projections.TopicID]bool{}, deleted: map[projections.TopicID]bool{}, blocks: map[int64]bool{},
-			added: map[projections.TopicID][]string{}, sizes: map[projections.TopicID]int32{}}
+		w := newSimWorld()
 		if err = w.generations(sim, rng); err == nil {
 			healthy.Store(true)
 			err = w.judge(sim)
@@ -309,16 +326,22 @@ func (w *simWorld) compare(sim *nfssim.Sim) error {
 			return fmt.Errorf("not ready (%v), removing %v", b.Ready(), b.View().Removing())
 		}
 	}
+	return w.compareView(b.View(), v)
+}
+
+// compareView holds what was acknowledged to clients against a settled broker's view and
+// the volume.
+func (w *simWorld) compareView(view *projections.Cluster, v *substrate.Volume) error {
 	for id, name := range w.living {
-		if topic := b.View().TopicByID(id); topic == nil || topic.Name != name {
+		if topic := view.TopicByID(id); topic == nil || topic.Name != name {
 			return fmt.Errorf("topic %s, acknowledged with ID %s, is %v", name, id, topic)
 		}
-		if err := w.compareTopic(b.View().TopicByID(id)); err != nil {
+		if err := w.compareTopic(view.TopicByID(id)); err != nil {
 			return err
 		}
 	}
 	for id := range w.deleted {
-		if b.View().TopicByID(id) != nil {
+		if view.TopicByID(id) != nil {
 			return fmt.Errorf("topic %s was deleted and lives", id)
 		}
 		if there, err := exists(v, topicsDir, id.String()); there || err != nil {
@@ -326,8 +349,8 @@ func (w *simWorld) compare(sim *nfssim.Sim) error {
 		}
 	}
 	for first := range w.blocks {
-		if first >= b.View().NextProducerID() {
-			return fmt.Errorf("producer IDs from %d were handed out, and the next is %d", first, b.View().NextProducerID())
+		if first >= view.NextProducerID() {
+			return fmt.Errorf("producer IDs from %d were handed out, and the next is %d", first, view.NextProducerID())
 		}
 	}
 	return nil

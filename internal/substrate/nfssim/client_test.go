@@ -151,6 +151,25 @@ func TestDelegationIsRecalledFromLiveHost(t *testing.T) {
 	}, "new")
 }
 
+// A file that its replacer held open is gone with the last close, and with it the
+// delegation that another host was given on it meanwhile.
+func TestDelegationEndsWithTheSillyName(t *testing.T) {
+	for seed := range int64(20) {
+		story(t, Config{Seed: seed, Delegations: true}, func(t *story1) {
+			a, b := t.s.Host("a").FS(), t.s.Host("b").FS()
+			t.write(a, "f", "old")
+			held, err := a.Open("f")
+			t.ok(err)
+			t.reads(b, "f", "old")
+			t.replace(a, "f", "new")
+			_, _ = read(b, "f") // the old file, perhaps, by its handle
+			t.ok(held.Close())
+			time.Sleep(time.Hour)
+			t.reads(b, "f", "new")
+		})
+	}
+}
+
 func TestStaleHandleAndOpen(t *testing.T) {
 	story(t, Config{}, func(t *story1) {
 		a, b, c := t.s.Host("a").FS(), t.s.Host("b").FS(), t.s.Host("c").FS()

@@ -129,7 +129,8 @@ func (f *hostFile) close(wrote bool) {
 		return
 	}
 	if f.silly != "" && f.sillyDir.kids[f.silly] == f.ino {
-		if _, err := f.h.s.srv.remove(f.sillyDir, f.silly); err == nil {
+		if i, err := f.h.s.srv.remove(f.sillyDir, f.silly); err == nil {
+			f.h.s.recall(i, f.h)
 			f.h.changed(f.sillyDir)
 		}
 	}

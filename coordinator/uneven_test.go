@@ -1,0 +1,32 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+)
+
+// What cannot be moved at the moment, for its last move was given up, is moved later: the
+// controller goes on wanting things even.
+func TestWhatWasStuckIsMovedLater(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(1)
+	topic := create(t, a.Broker, "a", 4)
+	ctl := a.ctl.Load()
+	stuck := func(since time.Time) {
+		ctl.mu.Lock()
+		defer ctl.mu.Unlock()
+		for i := range int32(4) {
+			ctl.mu.stuck[place{topic.ID, i}] = since
+		}
+	}
+	stuck(time.Now())
+	b := c.join(2)
+	eventually(t, "the second serves", func() bool { return b.NotReady() == nil })
+	looks := a.View().Topic("a")
+	time.Sleep(5 * lookEvery) // looks, in which nothing may be moved
+	if now := a.View().Topic("a"); now != looks {
+		t.Fatalf("it was moved: %v", now.Partitions)
+	}
+	stuck(time.Now().Add(-stuckTime))
+	c.settled(a, b)
+}
