@@ -16,22 +16,30 @@ import (
 // Sealing its session would cost it all that it leads, so the move is given up.
 var errNotClosed = errors.New("its leader has not closed it in time (handover.wait.ms)")
 
-// closingPoll is how often a successor looks for the closing.
-const closingPoll = 5 * time.Millisecond
+const (
+	// closingPoll is how often a successor looks for the closing.
+	closingPoll = 5 * time.Millisecond
+	// listingLag is for how long a listing that lacks the epoch before is taken for an old
+	// one. That epoch may also never have been claimed.
+	listingLag = 500 * time.Millisecond
+)
 
 // awaitClosing waits until the epoch that want continues from needs no seal: until its
-// owner has closed it, was sealed, or is this very session. The listing may lag, which
-// only delays: the claim that follows decides for itself (rule 3).
+// owner has closed it, was sealed, or is this very session. A listing that lags for longer
+// than listingLag costs the owner its session, and nothing else: the claim that follows
+// decides for itself (rule 3).
 func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want projections.Partition) error {
 	deadline, cancel := context.WithTimeout(ctx, b.opt.HandoverWait)
 	defer cancel()
-	pause := closingPoll
+	pause, began := closingPoll, time.Now()
 	if b.opt.breaks.noClosing {
 		return nil
 	}
 	for {
 		open, err := substrate.Beside(deadline, func(look func()) { go look() }, func() (bool, error) {
-			return metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
+			needs, newest, err := metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
+			old := newest < substrate.Epoch(want.Epoch)-1 && time.Since(began) < listingLag
+			return needs || old, err
 		}, nil)
 		if err == nil && !open {
 			return nil
