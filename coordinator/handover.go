@@ -38,7 +38,7 @@ func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want proj
 	for {
 		open, err := substrate.Beside(deadline, func(look func()) { go look() }, func() (bool, error) {
 			needs, newest, err := metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
-			old := newest < substrate.Epoch(want.Epoch)-1 && time.Since(began) < listingLag
+			old := newest < substrate.Epoch(want.Epoch)-1 && time.Since(began) < min(listingLag, b.opt.HandoverWait/2)
 			return needs || old, err
 		}, nil)
 		if err == nil && !open {
