@@ -53,38 +53,55 @@ func (b *Broker) RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistratio
 // register registers a broker under the next epoch of its ID, or finds it registered. A
 // process that was registered before, as previous, may have been replaced since: it has a
 // new session because its old one was sealed for that.
-func (c *controller) register(ctx context.Context, r projections.Broker, previous int64) (epoch int64, err error) {
+func (c *controller) register(ctx context.Context, r projections.Broker, previous int64) (int64, error) {
+	var epoch int64
 	same := func(old projections.Broker) bool {
 		return old.Incarnation == r.Incarnation && (r.Session == "" || old.Session == r.Session)
 	}
 	replaced := func(old projections.Broker) bool {
 		return old.Incarnation != r.Incarnation && previous > 0 && old.Epoch > previous
 	}
+	sealed := ""
 	if old, ok := c.b.View().Broker(r.ID); ok && !old.Fenced && !same(old) && !replaced(old) {
 		if err := c.seal(old); err != nil {
 			return 0, err
 		}
+		sealed = old.Session
 	}
-	reason := fmt.Sprintf("broker %d registered", r.ID)
-	_, err = c.b.publish(ctx, reason, func(v *projections.Cluster) ([]metalog.Event, error) {
+	decide := func(v *projections.Cluster) (projections.Broker, []projections.Fact, error) {
 		old, ok := v.Broker(r.ID)
-		if ok && same(old) {
-			epoch = old.Epoch
-			return nil, nil
-		}
-		if ok && replaced(old) {
-			return nil, fmt.Errorf("%w: %w", kerr.DuplicateBrokerRegistration, errReplaced)
-		}
 		var fs []projections.Fact
-		if ok && !old.Fenced {
+		switch {
+		case ok && same(old):
+			return old, nil, nil
+		case ok && replaced(old):
+			return old, nil, fmt.Errorf("%w: %w", kerr.DuplicateBrokerRegistration, errReplaced)
+		case ok && !old.Fenced && old.Session != sealed:
+			return old, nil, fmt.Errorf("%w: broker %d has registered anew meanwhile", kerr.DuplicateBrokerRegistration, r.ID)
+		case ok && !old.Fenced:
 			fs = append(fs, &projections.BrokerFenced{ID: old.ID, Epoch: old.Epoch})
 			fs = append(fs, orphans(v, living(v, old.ID), old.ID)...)
 		}
-		epoch = v.NextBrokerEpoch()
-		r.Epoch = epoch
-		return projections.NewEvents(append(fs, registered(r))...)
+		now := r
+		now.Epoch = v.NextBrokerEpoch()
+		return now, append(fs, registered(now)), nil
+	}
+	// It may be decided still after ctx has ended; only who has its answer looks at epoch.
+	err := c.b.await(ctx, fmt.Sprintf("register broker %d", r.ID), func() error {
+		_, err := c.b.publish(c.ctx, fmt.Sprintf("broker %d registered", r.ID), func(v *projections.Cluster) ([]metalog.Event, error) {
+			now, fs, err := decide(v)
+			epoch = now.Epoch
+			if err != nil {
+				return nil, err
+			}
+			return projections.NewEvents(fs...)
+		})
+		return err
 	})
-	return epoch, err
+	if err != nil {
+		return 0, err
+	}
+	return epoch, nil
 }
 
 // BrokerHeartbeat answers a broker's heartbeat and takes up what it tells.

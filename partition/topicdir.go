@@ -3,7 +3,9 @@ package partition
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"time"
@@ -123,17 +125,20 @@ func deleteOnce(v *substrate.Volume, hexID, away string) error {
 	if err != nil {
 		return err
 	}
-	if there {
+	// Renamed also where an old listing lacks it: the server knows better.
+	err = v.Rename(path.Join(topicsDir, hexID), away)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !there:
+	case err != nil:
 		// Refused where an earlier try left its rest under that name: that goes first.
-		if err := v.Rename(path.Join(topicsDir, hexID), away); err != nil {
-			if rerr := v.RemoveTree(away); rerr != nil {
-				return rerr
-			}
-			return err
+		if rerr := v.RemoveTree(away); rerr != nil {
+			return rerr
 		}
-		if err := v.SyncDir(topicsDir); err != nil {
-			return err
-		}
+		return err
 	}
-	return v.RemoveTree(away)
+	if err := v.RemoveTree(away); err != nil {
+		return err
+	}
+	// Nobody looks for it again: after this it must not come back with a server's crash.
+	return v.SyncDir(topicsDir)
 }
