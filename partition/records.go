@@ -123,6 +123,13 @@ func (b batch) timeOf(r *record) int64 {
 	return b.baseTime() + r.tsDelta
 }
 
+// sentTime is the timestamp that a producer gave a record, ms, and whether base and
+// delta give one at all.
+func (b batch) sentTime(r *record) (ms int64, fits bool) {
+	ms = b.baseTime() + r.tsDelta
+	return ms, (ms < b.baseTime()) == (r.tsDelta < 0)
+}
+
 // looked is what inspecting a batch's records takes, kept between batches.
 type looked struct {
 	buf []byte // of what was decompressed
