@@ -33,6 +33,8 @@ type segment struct {
 	dropped   bool  // no part of the log any more
 	firstTime int64 // largest timestamp of its first batch; 0 if that is not known
 
+	rollFrom int64 // largest timestamp of its first batch, ms; negative if it has none; the writer's
+
 	synced int64 // bytes known to be durable; the committer's
 	behind int64 // bytes behind a committed recovery point or end; the committer's
 }

@@ -185,6 +185,7 @@ func (p *Partition) copyTail(t *tailScanner) (*segment, error) {
 			if p.active, err = p.makeSegment(base); err != nil {
 				return err
 			}
+			p.active.rollFrom = batch(run[0]).maxTime()
 		}
 		if _, err := p.active.file.WriteAt(buf, p.active.size); err != nil {
 			return fmt.Errorf("write %s at byte %d: %w", p.file(p.active.id), p.active.size, err)
