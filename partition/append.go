@@ -237,6 +237,7 @@ func (p *Partition) wrote(run [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.active
+	s.wroteAt = p.cfg().Now().UnixMilli()
 	for _, r := range run {
 		s.index.add(r, s.id.Base, p.cfg().IndexIntervalBytes)
 		s.size += int64(len(r))

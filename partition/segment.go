@@ -30,6 +30,7 @@ type segment struct {
 	maxTime   int64 // largest timestamp, where timed says that it is known
 	timed     bool
 	endedAt   int64 // when it got its end, ms; 0 if that is not known
+	wroteAt   int64 // when it was appended to last, ms; 0 if this leader did not
 	dropped   bool  // no part of the log any more
 	firstTime int64 // largest timestamp of its first batch; 0 if that is not known
 
