@@ -157,8 +157,11 @@ func (p *Partition) write(queue [][]byte) error {
 				return err
 			}
 		}
+		if p.active.size == 0 {
+			p.active.rollFrom = batch(queue[0]).maxTime()
+		}
 		n, size := 1, p.active.size+int64(len(queue[0]))
-		for n < len(queue) && size+int64(len(queue[n])) <= cfg.SegmentBytes {
+		for n < len(queue) && size+int64(len(queue[n])) <= cfg.SegmentBytes && !p.active.lateFor(queue[n], cfg) {
 			size += int64(len(queue[n]))
 			n++
 		}
@@ -181,7 +184,14 @@ func (p *Partition) full(cfg *Config, b batch) bool {
 		return true
 	}
 	return s.size > 0 && (s.size+int64(len(b)) > cfg.SegmentBytes ||
-		b.next()-s.id.Base > math.MaxInt32 || cfg.Now().Sub(s.made) >= cfg.SegmentAge)
+		b.next()-s.id.Base > math.MaxInt32 || s.lateFor(b, cfg) ||
+		s.rollFrom < 0 && cfg.Now().Sub(s.made) > cfg.SegmentAge)
+}
+
+// lateFor reports whether segment.ms lies between the segment's first batch and b, as
+// Kafka counts it: by what the records say.
+func (s *segment) lateFor(b batch, cfg *Config) bool {
+	return s.rollFrom >= 0 && b.maxTime() > s.rollFrom && b.maxTime()-s.rollFrom > cfg.SegmentAge.Milliseconds()
 }
 
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 256<<10); return &b }}
@@ -227,6 +237,7 @@ func (p *Partition) wrote(run [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.active
+	s.wroteAt = p.cfg().Now().UnixMilli()
 	for _, r := range run {
 		s.index.add(r, s.id.Base, p.cfg().IndexIntervalBytes)
 		s.size += int64(len(r))

@@ -10,7 +10,7 @@ import (
 // puts another in its place. A zero field has the default that its comment names.
 type Config struct {
 	SegmentBytes       int64         // segment.bytes; 1 GiB, at most 2 GiB - 1
-	SegmentAge         time.Duration // segment.ms; 7 days
+	SegmentAge         time.Duration // segment.ms, by record time; 7 days
 	IndexIntervalBytes int           // index.interval.bytes; 4,096
 	MaxMessageBytes    int           // max.message.bytes, of a whole batch as sent; 1 MiB + 12
 	// FlushMessages is the broker's log.flush.interval.messages. 1, the default, is durable;

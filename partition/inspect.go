@@ -58,7 +58,7 @@ func (p *Partition) inspect(cfg *Config, b batch) (batch, error) {
 	if err != nil {
 		return nil, refused(0, err.Error())
 	}
-	top, err := checkRecords(b, raw, cfg.Cleanup.Compact)
+	top, err := checkRecords(b, raw, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -91,18 +91,22 @@ func recompress(cfg *Config, b batch, raw []byte, codec uint16) (batch, error) {
 
 // checkRecords finds what Kafka refuses in the records of a batch just sent, and returns
 // their largest timestamp.
-func checkRecords(b batch, raw []byte, keyed bool) (top int64, err error) {
+func checkRecords(b batch, raw []byte, cfg *Config) (top int64, err error) {
 	it := recordIter{rest: raw}
 	var r record
-	n, most := int32(0), int64(math.MinInt64)
+	n := int32(0)
+	top = math.MinInt64
 	for ; it.next(&r); n++ {
+		ts, fits := b.sentTime(&r)
 		switch {
-		case keyed && r.key == nil:
+		case cfg.Cleanup.Compact && r.key == nil:
 			return 0, refused(n, "a record of a compacted topic must have a key")
 		case r.offset != int64(n):
 			return 0, refused(n, fmt.Sprintf("its offset delta is %d", r.offset))
+		case !fits && !cfg.LogAppendTime:
+			return 0, &RecordsError{Cause: kerr.InvalidTimestamp, Records: []RefusedRecord{{n, overflow(b, &r)}}}
 		}
-		most = max(most, r.tsDelta)
+		top = max(top, ts)
 	}
 	switch {
 	case it.err != nil:
@@ -110,7 +114,7 @@ func checkRecords(b batch, raw []byte, keyed bool) (top int64, err error) {
 	case n != b.count():
 		return 0, fmt.Errorf("%w: %w: the header says %d, there are %d", kerr.InvalidRecord, errRecords, b.count(), n)
 	}
-	return b.baseTime() + most, nil
+	return top, nil
 }
 
 func refused(index int32, message string) error {

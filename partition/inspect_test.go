@@ -83,3 +83,48 @@ func TestRecompressedSizeIsBounded(t *testing.T) {
 	_, err := p.Append(context.Background(), b)
 	wantCode(t, err, kerr.MessageTooLarge)
 }
+
+// TestHeadersOfRecordsAreRead: a record is walked to its very end, in every codec, for
+// a consumer does the same.
+func TestHeadersOfRecordsAreRead(t *testing.T) {
+	p := open(t, newSession(t, dirVolume(t)), 1, testConfig())
+	abandon(t, p)
+	varints := func(ns ...int64) (b []byte) {
+		for _, n := range ns {
+			b = binary.AppendVarint(b, n)
+		}
+		return b
+	}
+	for _, tc := range []struct {
+		what    string
+		headers []byte
+		sound   bool
+	}{
+		{"none", varints(0), true},
+		{"a second without a key", append(varints(2, 1), "k\x02v"...), false},
+		{"a null value", append(append(varints(1, 1), 'k'), varints(-1)...), true},
+		{"an empty key", append(varints(1, 0), varints(0)...), true},
+		{"no count", nil, false},
+		{"1000 in three bytes", append(varints(1000), 0, 0, 0), false},
+		{"1000 in 2000 bytes and some", append(varints(1000), make([]byte, 2001)...), false},
+		{"-7", varints(-7), false},
+		{"stray bytes behind none", append(varints(0), 1, 2, 3), false},
+		{"a null key", append(varints(1, -1), varints(0)...), false},
+		{"a key longer than the record", append(varints(1, 9), 'k'), false},
+		{"no value", append(varints(1, 1), 'k'), false},
+	} {
+		body := append([]byte{0, 0, 0, 1, 1}, tc.headers...) // of a record without key and value
+		records := append(binary.AppendVarint(nil, int64(len(body))), body...)
+		for name, b := range everyCodec(t, reseal(append(rec(5, "v")[:batchHeader:batchHeader], records...))) {
+			_, err := p.Append(context.Background(), b)
+			switch {
+			case tc.sound && err != nil:
+				t.Errorf("%s, %s: %v", name, tc.what, err)
+			case !tc.sound && err == nil:
+				t.Errorf("%s, %s: stored", name, tc.what)
+			case !tc.sound:
+				wantCode(t, err, kerr.InvalidRecord)
+			}
+		}
+	}
+}

@@ -45,8 +45,8 @@ func TestReconfigureActsLive(t *testing.T) {
 
 	cfg.SegmentAge = time.Second
 	p.Reconfigure(cfg)
-	now = now.Add(time.Second)
-	appendN(t, p, 1)
+	now = now.Add(time.Second + time.Millisecond)
+	appendOne(t, p, rec(now.UnixMilli(), "v"))
 	if n := segmentCount(p); n != 5 {
 		t.Errorf("segment.ms: %d segments", n)
 	}

@@ -9,7 +9,8 @@ import (
 // record is one record of a batch. Its slices lie in the buffer that is iterated over.
 //
 //	length varint, attributes byte, timestamp delta varlong, offset delta varint,
-//	key length varint (-1 is null), key, value length varint (-1 is null), value, headers
+//	key length varint (-1 is null), key, value length varint (-1 is null), value,
+//	headers: count varint, then for each key length varint, key, value length, value
 type record struct {
 	raw       []byte // whole, with its length
 	tsDelta   int64
@@ -60,8 +61,29 @@ func (r *record) parse(raw []byte, at int) (ok bool) {
 	if r.key, rest, ok = nullable(rest); !ok {
 		return false
 	}
-	r.value, rest, ok = nullable(rest)
-	return ok && len(rest) > 0 // at least the number of headers
+	if r.value, rest, ok = nullable(rest); !ok {
+		return false
+	}
+	return onlyHeaders(rest)
+}
+
+// onlyHeaders reports whether a record ends as it must: a count, then that many headers
+// with a key, which may not be null, and a value, and nothing behind them.
+func onlyHeaders(rest []byte) bool {
+	n, rest, ok := varint(rest)
+	if !ok || n < 0 || n > int64(len(rest)) {
+		return false
+	}
+	for ; n > 0; n-- {
+		var key []byte
+		if key, rest, ok = nullable(rest); !ok || key == nil {
+			return false
+		}
+		if _, rest, ok = nullable(rest); !ok {
+			return false
+		}
+	}
+	return len(rest) == 0
 }
 
 func varint(b []byte) (n int64, rest []byte, ok bool) {
@@ -99,6 +121,13 @@ func (b batch) timeOf(r *record) int64 {
 		return b.maxTime()
 	}
 	return b.baseTime() + r.tsDelta
+}
+
+// sentTime is the timestamp that a producer gave a record, ms, and whether base and
+// delta give one at all.
+func (b batch) sentTime(r *record) (ms int64, fits bool) {
+	ms = b.baseTime() + r.tsDelta
+	return ms, (ms < b.baseTime()) == (r.tsDelta < 0)
 }
 
 // looked is what inspecting a batch's records takes, kept between batches.

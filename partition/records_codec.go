@@ -38,10 +38,7 @@ func inflate(dst []byte, codec uint16, src []byte, limit int) (out []byte, err e
 	case codecSnappy:
 		out, err = inflateSnappy(dst, src, limit)
 	case codecLZ4:
-		r := lz4Readers.Get().(*lz4.Reader)
-		defer lz4Readers.Put(r)
-		r.Reset(bytes.NewReader(src))
-		out, err = readAll(dst, r, limit)
+		out, err = inflateLZ4(dst, src, limit)
 	case codecZstd:
 		out, err = inflateZstd(dst, src, limit)
 	default:
@@ -93,6 +90,60 @@ func inflateGzip(dst, src []byte, limit int) ([]byte, error) {
 	}
 	defer gzipReaders.Put(r)
 	return readAll(dst, r, limit)
+}
+
+var errLZ4 = errors.New("not one lz4 frame of independent blocks")
+
+func inflateLZ4(dst, src []byte, limit int) ([]byte, error) {
+	if !isLZ4Frame(src) {
+		return nil, errLZ4
+	}
+	r := lz4Readers.Get().(*lz4.Reader)
+	defer lz4Readers.Put(r)
+	r.Reset(bytes.NewReader(src))
+	return readAll(dst, r, limit)
+}
+
+// isLZ4Frame reports whether src is one frame and nothing else, as Kafka's decoder reads
+// it: magic, flags, block sizes, content size if there is one, header checksum; blocks,
+// each with its length before it and perhaps a checksum behind; a length of zero, and
+// perhaps a checksum of the content. The library's reader takes more: what is to be
+// skipped, frames of the old format, frames that follow one another. What is within
+// header and blocks is left to it.
+func isLZ4Frame(src []byte) bool {
+	const (
+		magic       = 0x184D2204
+		contentSum  = 1 << 2
+		contentSize = 1 << 3
+		blockSum    = 1 << 4
+		independent = 1 << 5
+	)
+	if len(src) < 7 || binary.LittleEndian.Uint32(src) != magic || src[4]&independent == 0 {
+		return false
+	}
+	flags, header, sum, end := src[4], 7, 0, 0
+	if flags&contentSize != 0 {
+		header += 8
+	}
+	if flags&blockSum != 0 {
+		sum = 4
+	}
+	if flags&contentSum != 0 {
+		end = 4
+	}
+	for at := header; at+4 <= len(src); {
+		length := binary.LittleEndian.Uint32(src[at:])
+		at += 4
+		if length == 0 {
+			return at+end == len(src)
+		}
+		n := int(length &^ (1 << 31)) // the bit says that the block is not compressed
+		if n == 0 || n > len(src)-at {
+			return false
+		}
+		at += n + sum
+	}
+	return false
 }
 
 func inflateZstd(dst, src []byte, limit int) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/s2"
+	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
@@ -257,5 +258,68 @@ func BenchmarkIterate(b *testing.B) {
 			}
 			b.SetBytes(int64(len(recs) * 130))
 		})
+	}
+}
+
+// TestLZ4IsOneFrame: what the decoder here reads and a consumer's does not is refused,
+// by inflate and so by every append.
+func TestLZ4IsOneFrame(t *testing.T) {
+	p := open(t, newSession(t, dirVolume(t)), 1, testConfig())
+	abandon(t, p)
+	sent := batch(rec(5, "a", "b"))
+	src := []byte(sent[batchHeader:])
+	frame := func(src []byte, opts ...lz4.Option) []byte {
+		var buf bytes.Buffer
+		w := lz4.NewWriter(&buf)
+		ok(t, w.Apply(opts...))
+		_, err := w.Write(src)
+		ok(t, errors.Join(err, w.Close()))
+		return buf.Bytes()
+	}
+	plain := frame(src)
+	skip := append(binary.LittleEndian.AppendUint32([]byte{0x50, 0x2a, 0x4d, 0x18}, 3), 1, 2, 3)
+	// Linked blocks: the flag goes, and the header's checksum is made anew.
+	linked := bytes.Clone(plain)
+	linked[4] &^= 1 << 5
+	for sum := 0; sum < 256; sum++ {
+		linked[6] = byte(sum)
+		if valid, _ := lz4.ValidFrameHeader(linked); valid {
+			break
+		}
+	}
+	// A block of no bytes: the end for some, and nothing for others.
+	empty := append(append(bytes.Clone(plain[:7]), 0, 0, 0, 0x80), plain[7:]...)
+	for what, tc := range map[string]struct {
+		raw   []byte
+		sound bool
+	}{
+		"plain":                 {plain, true},
+		"with checksums":        {frame(src, lz4.ChecksumOption(true), lz4.BlockChecksumOption(true)), true},
+		"with its size":         {frame(src, lz4.SizeOption(uint64(len(src))), lz4.ChecksumOption(false)), true},
+		"large blocks":          {frame(src, lz4.BlockSizeOption(lz4.Block4Mb)), true},
+		"legacy":                {frame(src, lz4.LegacyOption(true)), false},
+		"skippable first":       {slices.Concat(skip, plain), false},
+		"skippable last":        {slices.Concat(plain, skip), false},
+		"two frames":            {slices.Concat(frame(src[:5]), frame(src[5:])), false},
+		"an empty frame behind": {slices.Concat(plain, frame(nil)), false},
+		"a byte behind":         {slices.Concat(plain, []byte{0}), false},
+		"no end mark":           {frame(src, lz4.ChecksumOption(false))[:len(frame(src, lz4.ChecksumOption(false)))-4], false},
+		"linked blocks":         {linked, false},
+		"an empty block":        {empty, false},
+		"nothing":               {nil, false},
+		"half a header":         {plain[:6], false},
+	} {
+		got, err := inflate(nil, codecLZ4, tc.raw, 1<<20)
+		if tc.sound && (err != nil || !bytes.Equal(got, src)) || !tc.sound && !errors.Is(err, errRecords) {
+			t.Errorf("%s: %d bytes, %v", what, len(got), err)
+		}
+		_, err = p.Append(context.Background(), withRecords(sent, tc.raw, codecLZ4))
+		if tc.sound {
+			ok(t, err)
+		} else if err == nil {
+			t.Errorf("%s: stored", what)
+		} else {
+			wantCode(t, err, kerr.InvalidRecord)
+		}
 	}
 }

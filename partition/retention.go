@@ -197,7 +197,7 @@ func (p *Partition) expired(ctx context.Context) (expiry, error) {
 }
 
 // olderThan reports that every record of a segment is older than t. Where its records
-// have no timestamps, its end counts.
+// have no timestamps, the last append counts, or its end where an earlier leader wrote it.
 func (p *Partition) olderThan(ctx context.Context, s *segment, t time.Time) (bool, error) {
 	last, err := p.maxTimeOf(ctx, s)
 	if err != nil {
@@ -205,7 +205,9 @@ func (p *Partition) olderThan(ctx context.Context, s *segment, t time.Time) (boo
 	}
 	if last < 0 {
 		p.mu.Lock()
-		last = s.endedAt
+		if last = s.wroteAt; last == 0 {
+			last = s.endedAt
+		}
 		p.mu.Unlock()
 		if last == 0 {
 			return false, nil

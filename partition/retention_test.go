@@ -332,3 +332,48 @@ func TestEpochsAfterRetention(t *testing.T) {
 	}
 	ok(t, p.Relinquish(ctx))
 }
+
+// TestRetentionWithoutTimestamps: records without a time expire by when their segment
+// was written last, the newest one too, and not anew when it is ended for that.
+func TestRetentionWithoutTimestamps(t *testing.T) {
+	ctx := context.Background()
+	for _, how := range []string{"active", "rolled", "taken over", "taken over in place", "relinquished"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := simVolume(t)
+				cfg := testConfig()
+				cfg.Cleanup = Cleanup{Delete: true, RetentionAge: time.Hour, RetentionBytes: -1}
+				s := newSession(t, v)
+				p := open(t, s, 1, cfg)
+				appendOne(t, p, rec(noTimestamp, "a"))
+				time.Sleep(50 * time.Minute)
+				appendOne(t, p, rec(noTimestamp, "b"))
+				next := cfg
+				switch how {
+				case "rolled":
+					ok(t, p.freeze(ctx))
+				case "taken over in place":
+					next.After = p
+					fallthrough
+				case "taken over":
+					ok(t, p.Abandon(ctx))
+					p = open(t, s, 2, next)
+				case "relinquished":
+					ok(t, p.Relinquish(ctx))
+					p = open(t, newSession(t, v), 2, cfg)
+				}
+				time.Sleep(59 * time.Minute)
+				ok(t, p.Retain(ctx))
+				if start, _, _ := p.Offsets(); start != 0 {
+					t.Fatalf("the log starts at %d within the hour", start)
+				}
+				time.Sleep(time.Minute + time.Second)
+				ok(t, p.Retain(ctx))
+				if start, hw, _ := p.Offsets(); start != 2 || hw != 2 {
+					t.Fatalf("the log is from %d to %d, want 2 to 2", start, hw)
+				}
+				ok(t, p.Relinquish(ctx))
+			})
+		})
+	}
+}

@@ -30,8 +30,11 @@ type segment struct {
 	maxTime   int64 // largest timestamp, where timed says that it is known
 	timed     bool
 	endedAt   int64 // when it got its end, ms; 0 if that is not known
+	wroteAt   int64 // when it was appended to last, ms; 0 if this leader did not
 	dropped   bool  // no part of the log any more
 	firstTime int64 // largest timestamp of its first batch; 0 if that is not known
+
+	rollFrom int64 // largest timestamp of its first batch, ms; negative if it has none; the writer's
 
 	synced int64 // bytes known to be durable; the committer's
 	behind int64 // bytes behind a committed recovery point or end; the committer's

@@ -132,10 +132,11 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 		}
 		return facts, err
 	}
+	now := p.cfg().Now().UnixMilli()
 	if from.Pos > 0 {
-		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true})
+		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true, endedAt: now})
 	}
-	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos, Ended: p.cfg().Now().UnixMilli()}}
+	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos, Ended: now}}
 	own, err := p.copyTail(t)
 	if own != nil {
 		p.mu.segs = append(p.mu.segs, own) // also after an error: its file is to be closed
@@ -185,6 +186,7 @@ func (p *Partition) copyTail(t *tailScanner) (*segment, error) {
 			if p.active, err = p.makeSegment(base); err != nil {
 				return err
 			}
+			p.active.rollFrom = batch(run[0]).maxTime()
 		}
 		if _, err := p.active.file.WriteAt(buf, p.active.size); err != nil {
 			return fmt.Errorf("write %s at byte %d: %w", p.file(p.active.id), p.active.size, err)
@@ -231,10 +233,11 @@ func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
 		}
 		p.replay(b)
 	}
+	now := p.cfg().Now().UnixMilli()
 	if t.pos > 0 {
-		p.mu.segs = append(p.mu.segs, &segment{id: id, end: t.next, size: t.pos, frozen: true, admitted: true, ended: true})
+		p.mu.segs = append(p.mu.segs, &segment{id: id, end: t.next, size: t.pos, frozen: true, admitted: true, ended: true, endedAt: now})
 	}
-	return []fact{&SegmentEnded{End: t.next, Size: t.pos}}, nil
+	return []fact{&SegmentEnded{End: t.next, Size: t.pos, Ended: now}}, nil
 }
 
 // removeDropped unlinks a segment that the manifest just committed no longer names

@@ -57,7 +57,8 @@ func (c *Config) timeBounds() timeBounds {
 
 // validateTime holds a batch's timestamps against the topic's bounds. The batch's
 // header tells its largest; for a bound below, and to tell which records are
-// refused, the records are looked at.
+// refused, the records are looked at. Where the header lies, inspect sets it right and
+// asks again.
 func validateTime(cfg *Config, b batch) error {
 	if b.attrs()&attrLogAppendTime != 0 {
 		return fmt.Errorf("%w: a producer may not send append times", kerr.InvalidTimestamp)
@@ -81,12 +82,15 @@ func validateTime(cfg *Config, b batch) error {
 func checkTimes(t timeBounds, b batch) error {
 	out := &RecordsError{Cause: kerr.InvalidTimestamp}
 	index := int32(0)
-	err := b.eachTimestamp(func(ts int64) bool {
+	err := b.eachRecord(func(r *record) bool {
+		ts, fits := b.sentTime(r)
 		switch {
-		case t.admits(ts):
+		case fits && t.admits(ts):
 		case len(out.Records) == maxRecordErrors:
 			out.More = true
 			return false
+		case !fits:
+			out.Records = append(out.Records, RefusedRecord{index, overflow(b, r)})
 		default:
 			out.Records = append(out.Records, RefusedRecord{index, fmt.Sprintf("timestamp %d is not from %d to %d", ts, t.least, t.most)})
 		}
@@ -102,8 +106,12 @@ func checkTimes(t timeBounds, b batch) error {
 	return nil
 }
 
-// eachTimestamp calls f with the timestamp of each record until it returns false.
-func (b batch) eachTimestamp(f func(ms int64) bool) error {
+func overflow(b batch, r *record) string {
+	return fmt.Sprintf("timestamp %d%+d overflows", b.baseTime(), r.tsDelta)
+}
+
+// eachRecord calls f with each record until it returns false.
+func (b batch) eachRecord(f func(r *record) bool) error {
 	l := lookers.Get().(*looked)
 	defer lookers.Put(l)
 	it, err := l.records(b)
@@ -113,7 +121,7 @@ func (b batch) eachTimestamp(f func(ms int64) bool) error {
 	var r record
 	n := int32(0)
 	for ; it.next(&r); n++ {
-		if !f(b.baseTime() + r.tsDelta) {
+		if !f(&r) {
 			return nil
 		}
 	}

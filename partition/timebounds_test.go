@@ -164,3 +164,47 @@ func TestAppendTimeKnowsNoBounds(t *testing.T) {
 		wantCode(t, err, kerr.InvalidTimestamp)
 	}
 }
+
+// A timestamp that overflows has no meaning, and must not become the batch's largest.
+func TestTimestampOverflow(t *testing.T) {
+	at := func(base int64, deltas ...int64) batch {
+		var recs []kv
+		for _, d := range deltas {
+			recs = append(recs, kv{ts: d})
+		}
+		b := kvBatch(t, codecNone, 0, recs...) // its deltas count from the first
+		binary.BigEndian.PutUint64(b[27:], uint64(base))
+		binary.BigEndian.PutUint64(b[35:], 5) // nothing to worry about
+		return reseal(b)
+	}
+	for _, bounded := range []bool{false, true} {
+		cfg := testConfig()
+		cfg.Now = func() time.Time { return testTime }
+		if bounded {
+			cfg.TimestampAfterMax, cfg.TimestampBeforeMax = time.Hour, 1<<62
+		}
+		p := open(t, newSession(t, dirVolume(t)), 1, cfg)
+		abandon(t, p)
+		for what, b := range map[string]batch{
+			"above":                     at(math.MaxInt64-10, 0, 11),
+			"above, and a smaller last": at(math.MaxInt64-10, 0, 11, 1),
+			"below":                     at(math.MinInt64+10, 0, -11),
+			"far below":                 at(-2, 0, math.MinInt64),
+		} {
+			for name, b := range everyCodec(t, b) {
+				_, err := p.Append(context.Background(), b)
+				if err == nil {
+					t.Errorf("%s, %s: stored", name, what)
+					continue
+				}
+				wantCode(t, err, kerr.InvalidTimestamp)
+			}
+		}
+		if !bounded {
+			appendOne(t, p, at(math.MaxInt64-10, 0, 10))
+			if b := read(t, p, 0)[0]; b.maxTime() != math.MaxInt64 {
+				t.Errorf("the largest is %d", b.maxTime())
+			}
+		}
+	}
+}
