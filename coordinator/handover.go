@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -24,8 +25,9 @@ const (
 	listingLag = 500 * time.Millisecond
 )
 
-// awaitClosing waits until the epoch that want continues from needs no seal: until its
-// owner has closed it, was sealed, or is this very session. A listing that lags for longer
+// awaitClosing waits until the epoch that want continues from needs no seal that would cost
+// anybody anything: until its owner has closed it, was sealed, is this very session, or none
+// that a living broker has registered. A listing that lags for longer
 // than listingLag costs the owner its session, and nothing else: the claim that follows
 // decides for itself (rule 3).
 func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want projections.Partition) error {
@@ -37,9 +39,9 @@ func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want proj
 	}
 	for {
 		open, err := substrate.Beside(deadline, func(look func()) { go look() }, func() (bool, error) {
-			needs, newest, err := metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
+			owner, newest, err := metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
 			old := newest < substrate.Epoch(want.Epoch)-1 && time.Since(began) < min(listingLag, b.opt.HandoverWait/2)
-			return needs || old, err
+			return b.lives(owner) || old, err
 		}, nil)
 		if err == nil && !open {
 			return nil
@@ -63,4 +65,11 @@ func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want proj
 			return errNotClosed
 		}
 	}
+}
+
+// lives reports the data session of a broker that serves, as far as the view goes.
+func (b *Broker) lives(session string) bool {
+	return session != "" && slices.ContainsFunc(b.View().Brokers(), func(r projections.Broker) bool {
+		return !r.Fenced && r.Session == session
+	})
 }

@@ -6,15 +6,16 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// NeedsSeal reports whether a claim of an epoch by session would have to seal another:
-// whether the newest epoch below it that has an owner is neither closed, nor sealed
-// already, nor the session's own. newest is the newest below it, with or without an owner.
-// It is what listings show, which may lag, and so good only for deciding when to claim.
-func NeedsSeal(v *substrate.Volume, stream string, epoch substrate.Epoch, session string) (needs bool, newest substrate.Epoch, err error) {
+// NeedsSeal returns the session that a claim of an epoch by session would have to seal:
+// the owner of the newest epoch below it that has one, unless that is closed, sealed
+// already, or the session's own; then it is empty. newest is the newest below it, with or
+// without an owner. It is what listings show, which may lag, and so good only for deciding
+// when to claim.
+func NeedsSeal(v *substrate.Volume, stream string, epoch substrate.Epoch, session string) (owner string, newest substrate.Epoch, err error) {
 	newest = -1
 	epochs, err := v.ListEpochs(stream)
 	if err != nil {
-		return false, newest, err
+		return "", newest, err
 	}
 	for i := len(epochs) - 1; i >= 0; i-- {
 		e := epochs[i]
@@ -25,26 +26,28 @@ func NeedsSeal(v *substrate.Volume, stream string, epoch substrate.Epoch, sessio
 		name := substrate.ClaimPath(stream, e)
 		b, err := v.ReadFile(name)
 		if err != nil {
-			return false, newest, err
+			return "", newest, err
 		}
 		claim, err := substrate.DecodeClaim(name, b)
 		if err != nil {
-			return false, newest, err
+			return "", newest, err
 		}
 		if claim.Session == "" && e > 0 {
 			continue // burnt
 		}
 		if claim.Session == session {
-			return false, newest, nil
+			return "", newest, nil
 		}
 		closed, err := closedIn(v, stream, e)
 		if err != nil || closed {
-			return false, newest, err
+			return "", newest, err
 		}
-		needs, err = v.Unsealed(claim.Session)
-		return needs, newest, err
+		if unsealed, err := v.Unsealed(claim.Session); err != nil || !unsealed {
+			return "", newest, err
+		}
+		return claim.Session, newest, nil
 	}
-	return false, newest, fmt.Errorf("%s: %w", stream, substrate.ErrNoBase)
+	return "", newest, fmt.Errorf("%s: %w", stream, substrate.ErrNoBase)
 }
 
 // closedIn reports whether the newest entry of an epoch is a closed one.

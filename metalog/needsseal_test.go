@@ -11,11 +11,15 @@ import (
 func TestNeedsSeal(t *testing.T) {
 	v := newVolume(t, nil)
 	a, b := session(t, v), session(t, v)
-	check := func(what string, epoch substrate.Epoch, by *substrate.Session, want bool, wantNewest substrate.Epoch) {
+	check := func(what string, epoch substrate.Epoch, by *substrate.Session, needs bool, wantNewest substrate.Epoch) {
 		t.Helper()
-		needs, newest, err := metalog.NeedsSeal(v, stream, epoch, by.ID())
-		if err != nil || needs != want || newest != wantNewest {
-			t.Errorf("%s: %v, newest %d, %v; want %v, %d", what, needs, newest, err, want, wantNewest)
+		want := ""
+		if needs {
+			want = a.ID()
+		}
+		owner, newest, err := metalog.NeedsSeal(v, stream, epoch, by.ID())
+		if err != nil || owner != want || newest != wantNewest {
+			t.Errorf("%s: %q, newest %d, %v; want %q, %d", what, owner, newest, err, want, wantNewest)
 		}
 	}
 	check("just born", 1, a, false, 0)
