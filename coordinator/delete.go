@@ -33,7 +33,8 @@ func (b *Broker) DeleteTopic(ctx context.Context, id projections.TopicID) error 
 	}
 	c := b.ctl.Load()
 	if c == nil {
-		return nil // deleted; the next controller sees to the rest
+		// The next controller sees to the rest; that it is closed everywhere is not for us to say.
+		return clientError(fmt.Errorf("topic %s is deleted, but not closed: %w", id, context.DeadlineExceeded))
 	}
 	if err := c.awaitClosed(ctx, id, pos); err != nil {
 		return clientError(fmt.Errorf("topic %s is deleted, but not closed: %w", id, err))
