@@ -109,6 +109,8 @@ func (c *controller) work() {
 		} else {
 			p.reset()
 		}
+		// A term that is over and does not know yet may find the same to do again and again.
+		sleep(c.ctx, time.Millisecond)
 		select {
 		case <-c.ctx.Done():
 			return
