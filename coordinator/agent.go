@@ -180,7 +180,9 @@ func (b *Broker) controllerAddress() (projections.Broker, projections.Listener, 
 	return ctl, to, nil
 }
 
-// ToController has the controller answer a request, and waits for one if there is none.
+// ToController has the controller answer a request, and waits for one if there is none. As
+// with Kafka's brokers, one whose connection ends under it is asked, or its successor, once
+// more: what was done already is then told as such.
 // Errors wrap kerr.NotController or, with ctx, kerr.RequestTimedOut.
 func (b *Broker) ToController(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	var p pace
@@ -196,12 +198,8 @@ func (b *Broker) ToController(ctx context.Context, req kmsg.Request) (kmsg.Respo
 			}
 		}
 		b.hint()
-		if !nobodyThere(err) && !errors.Is(err, errNotController) || !p.wait(ctx) {
-			// It may have been done, or there is no more time.
-			if ctx.Err() != nil {
-				err = fmt.Errorf("%w: %w", kerr.RequestTimedOut, err)
-			}
-			return nil, clientError(err)
+		if !p.wait(ctx) {
+			return nil, fmt.Errorf("%w: %w", kerr.RequestTimedOut, err)
 		}
 	}
 }
