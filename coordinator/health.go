@@ -44,7 +44,7 @@ func (b *Broker) noteStall() {
 }
 
 // probe writes and removes a file of this process; what the volume says to it is an
-// answer, whatever it is.
+// answer, whatever it is. Its name is temporary (rule 4), and nothing rests on the file.
 func (b *Broker) probe() error {
 	t := b.data.Load()
 	if t == nil {
