@@ -273,15 +273,7 @@ func count(t *testing.T, dir string) int {
 // CASES N-02 on a real file system of 64 MiB: produce until it is full, read on, make
 // topics and delete them, start again while it is full, go on when there is room.
 func TestFullFileSystem(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
-		t.Skipf("a file system of 64 MiB cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := smallDir(t, 64)
 	for _, min := range []int64{0, 12 << 20} {
 		t.Run(fmt.Sprintf("min.free=%d", min), func(t *testing.T) {
 			sub := filepath.Join(dir, fmt.Sprint(min))
@@ -297,20 +289,9 @@ func TestFullFileSystem(t *testing.T) {
 }
 
 func fillUp(t *testing.T, dir string, minFree int64) {
-	mountPool := func() *substrate.Volume {
-		d, err := substrate.OpenDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := substrate.OpenVolume(substrate.NewPool(d, substrate.PoolLimits{}), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 	opt := spaceOptions(t)
 	opt.MinFree, opt.Ballast = minFree, 4<<20
-	b := start(t, mountPool(), opt)
+	b := start(t, mountPool(t, dir), opt)
 	eventually(t, "there is a ballast", func() bool { return ballast(dir) })
 	big, small := create(t, b, "big", 1), create(t, b, "small", 1)
 	acked := map[string]map[int64]string{"big": {}, "small": {}}
@@ -367,7 +348,7 @@ func fillUp(t *testing.T, dir string, minFree int64) {
 			t.Fatal(err)
 		}
 	}
-	b = start(t, mountPool(), opt)
+	b = start(t, mountPool(t, dir), opt)
 	compare()
 	eventually(t, "the ballast is given up", func() bool { return !ballast(dir) })
 	for err = nil; err == nil; {
@@ -431,29 +412,10 @@ func hogAll(t *testing.T, dir string) string {
 // TestManyTopicsLeaveRoom: topics that anybody may make do not take the room that
 // deletion and the next start need.
 func TestManyTopicsLeaveRoom(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
-		t.Skipf("a file system of 24 MiB cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	pool := func() *substrate.Volume {
-		d, err := substrate.OpenDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := substrate.OpenVolume(substrate.NewPool(d, substrate.PoolLimits{}), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
+	dir := smallDir(t, 24)
 	opt := spaceOptions(t)
 	opt.MinFree, opt.Ballast = 1<<20, 1<<20
-	b := start(t, pool(), opt)
+	b := start(t, mountPool(t, dir), opt)
 	var made []*projections.Topic
 	refusals := 0
 	for i := range 200 {
@@ -479,8 +441,37 @@ func TestManyTopicsLeaveRoom(t *testing.T) {
 	if err := b.Stop(ctx(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, pool(), opt)
+	again := start(t, mountPool(t, dir), opt)
 	if again.View().TopicByID(made[1].ID) == nil {
 		t.Fatal("a topic is missing after the next start")
 	}
+}
+
+// smallDir is a file system of its own, of so many MiB.
+func smallDir(t *testing.T, mib int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
+		t.Skipf("a file system of %d MiB cannot be mounted here: %v", mib, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// mountPool is the volume as a broker has it: with bounded calls.
+func mountPool(t *testing.T, dir string) *substrate.Volume {
+	t.Helper()
+	d, err := substrate.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := substrate.OpenVolume(substrate.NewPool(d, substrate.PoolLimits{}), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
