@@ -20,9 +20,9 @@ func init() { register(func() Fact { return new(ClassicGroupChanged) }) }
 func (*ClassicGroupChanged) EventName() string { return "ClassicGroupChanged" }
 
 func (e *ClassicGroupChanged) String() string {
-	s := fmt.Sprintf("group %s is at generation %d with %d member(s)", e.Group, e.State.Generation, len(e.State.Members))
+	s := fmt.Sprintf("group %q is at generation %d with %d member(s)", e.Group, e.State.Generation, len(e.State.Members))
 	if e.State.Protocol != "" {
-		s += ", assignor " + e.State.Protocol
+		s += fmt.Sprintf(", assignor %q", e.State.Protocol)
 	}
 	return s
 }

@@ -17,7 +17,7 @@ func init() { register(func() Fact { return new(ConsumerGroupChanged) }) }
 func (*ConsumerGroupChanged) EventName() string { return "ConsumerGroupChanged" }
 
 func (e *ConsumerGroupChanged) String() string {
-	return fmt.Sprintf("group %s is at epoch %d", e.Group, e.Epoch)
+	return fmt.Sprintf("group %q is at epoch %d", e.Group, e.Epoch)
 }
 
 func (e *ConsumerGroupChanged) group() string { return e.Group }

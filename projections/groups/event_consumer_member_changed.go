@@ -19,7 +19,7 @@ func (*ConsumerMemberChanged) EventName() string { return "ConsumerMemberChanged
 
 func (e *ConsumerMemberChanged) String() string {
 	m := &e.Member
-	s := fmt.Sprintf("member %s of group %s is %s at epoch %d with %d partition(s)", m.ID, e.Group, m.State, m.Epoch, m.Assigned.Len())
+	s := fmt.Sprintf("member %q of group %q is %s at epoch %d with %d partition(s)", m.ID, e.Group, m.State, m.Epoch, m.Assigned.Len())
 	if n := m.Revoking.Len(); n > 0 {
 		s += fmt.Sprintf(" and %d to give up", n)
 	}

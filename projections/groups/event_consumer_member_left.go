@@ -15,7 +15,7 @@ func init() { register(func() Fact { return new(ConsumerMemberLeft) }) }
 func (*ConsumerMemberLeft) EventName() string { return "ConsumerMemberLeft" }
 
 func (e *ConsumerMemberLeft) String() string {
-	return fmt.Sprintf("member %s of group %s is gone", e.Member, e.Group)
+	return fmt.Sprintf("member %q of group %q is gone", e.Member, e.Group)
 }
 
 func (e *ConsumerMemberLeft) group() string { return e.Group }

@@ -18,7 +18,7 @@ func init() { register(func() Fact { return new(ConsumerTargetChanged) }) }
 func (*ConsumerTargetChanged) EventName() string { return "ConsumerTargetChanged" }
 
 func (e *ConsumerTargetChanged) String() string {
-	return fmt.Sprintf("group %s has the target of epoch %d by %s, another for %d member(s)", e.Group, e.Epoch, e.Assignor, len(e.Changed))
+	return fmt.Sprintf("group %q has the target of epoch %d by %q, another for %d member(s)", e.Group, e.Epoch, e.Assignor, len(e.Changed))
 }
 
 func (e *ConsumerTargetChanged) group() string { return e.Group }

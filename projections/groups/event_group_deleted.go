@@ -13,7 +13,7 @@ func init() { register(func() Fact { return new(GroupDeleted) }) }
 // EventName implements Fact.
 func (*GroupDeleted) EventName() string { return "GroupDeleted" }
 
-func (e *GroupDeleted) String() string { return fmt.Sprintf("group %s deleted", e.Group) }
+func (e *GroupDeleted) String() string { return fmt.Sprintf("group %q deleted", e.Group) }
 
 func (e *GroupDeleted) group() string { return e.Group }
 

@@ -17,7 +17,7 @@ func init() { register(func() Fact { return new(OffsetsCommitted) }) }
 func (*OffsetsCommitted) EventName() string { return "OffsetsCommitted" }
 
 func (e *OffsetsCommitted) String() string {
-	return fmt.Sprintf("group %s committed %s", e.Group, sayOffsets(e.Topics))
+	return fmt.Sprintf("group %q committed %s", e.Group, sayOffsets(e.Topics))
 }
 
 func (e *OffsetsCommitted) group() string { return e.Group }

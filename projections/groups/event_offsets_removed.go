@@ -16,7 +16,7 @@ func init() { register(func() Fact { return new(OffsetsRemoved) }) }
 func (*OffsetsRemoved) EventName() string { return "OffsetsRemoved" }
 
 func (e *OffsetsRemoved) String() string {
-	return fmt.Sprintf("group %s lost its offsets of %s", e.Group, sayPartitions(e.Topics))
+	return fmt.Sprintf("group %q lost its offsets of %s", e.Group, sayPartitions(e.Topics))
 }
 
 func (e *OffsetsRemoved) group() string { return e.Group }

@@ -20,7 +20,7 @@ func (e *TxnOffsetsEnded) String() string {
 	if e.Committed {
 		how = "committed"
 	}
-	return fmt.Sprintf("offsets that producer %d staged in group %s %s", e.Producer, e.Group, how)
+	return fmt.Sprintf("offsets that producer %d staged in group %q %s", e.Producer, e.Group, how)
 }
 
 func (e *TxnOffsetsEnded) group() string { return e.Group }

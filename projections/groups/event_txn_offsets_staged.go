@@ -31,7 +31,7 @@ func Stage(g *Group, id string, producer int64, epoch int16, time int64, topics 
 func (*TxnOffsetsStaged) EventName() string { return "TxnOffsetsStaged" }
 
 func (e *TxnOffsetsStaged) String() string {
-	return fmt.Sprintf("producer %d epoch %d staged in group %s %s", e.Producer, e.Epoch, e.Group, sayOffsets(e.Topics))
+	return fmt.Sprintf("producer %d epoch %d staged in group %q %s", e.Producer, e.Epoch, e.Group, sayOffsets(e.Topics))
 }
 
 func (e *TxnOffsetsStaged) group() string { return e.Group }

@@ -78,6 +78,17 @@ func TestFactsSayThemselves(t *testing.T) {
 	}
 }
 
+// What clients call themselves breaks no line.
+func TestLinesStayLines(t *testing.T) {
+	for _, f := range []Fact{&GroupDeleted{"a\nb"}, &OffsetsCommitted{Group: "a\nb"}, &ConsumerMemberLeft{"a\nb", 1, "c\nd"},
+		&ConsumerMemberChanged{"a\nb", ConsumerMember{ID: "c\nd"}}, &ConsumerTargetChanged{Group: "a\nb", Assignor: "e\nf"},
+		&ClassicGroupChanged{Group: "a\nb", State: Classic{Protocol: "e\nf"}}} {
+		if s := f.String(); strings.Contains(s, "\n") {
+			t.Errorf("%s: %q", f.EventName(), s)
+		}
+	}
+}
+
 func TestManyPartitionsAreCutShort(t *testing.T) {
 	ps := make([]int32, 1000)
 	f := &OffsetsRemoved{"g", []TopicPartitions{{id(1), ps}}}

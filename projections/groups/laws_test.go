@@ -181,6 +181,21 @@ func TestReplayingAPrefixChangesNothing(t *testing.T) {
 	})
 }
 
+// A view that is ahead holds what a later transaction has staged: the end of an earlier
+// one is not to commit it.
+func TestReplayKeepsTransactionsApart(t *testing.T) {
+	s := newStory(t)
+	evs := []metalog.Event{
+		mustEvent(t, &TxnOffsetsStaged{"g", 1, 3, true, 10, topics(0, 5)}),
+		mustEvent(t, &TxnOffsetsEnded{"g", 1, true, 20}),
+		mustEvent(t, &TxnOffsetsStaged{"g", 1, 3, true, 30, topics(1, 6)}),
+		mustEvent(t, &TxnOffsetsEnded{"g", 1, false, 40}),
+	}
+	s.s = fold(t, fold(t, s.s, evs[:3]), evs)
+	s.offset(0, 5)
+	s.offset(1, -1)
+}
+
 func TestSnapshotPlusSuffixIsTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		evs := anyEvents(t)
