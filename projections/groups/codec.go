@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"kaas.dev/kaas/projections"
 )
 
@@ -118,7 +116,7 @@ func (e *stateEncoder) offsets(o Offsets) []byte {
 // Decode is the inverse of Encode. It refuses what no fold gives.
 func Decode(raw []byte) (*Shard, error) {
 	var body stateBody
-	if err := msgpack.Unmarshal(raw, &body); err != nil {
+	if err := unmarshal(raw, &body); err != nil {
 		return nil, fmt.Errorf("groups view: %w", err)
 	}
 	if !sorted(body.Topics, compareIDs) {

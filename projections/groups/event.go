@@ -61,7 +61,7 @@ func DecodeEvent(ev metalog.Event) (Fact, error) {
 		return nil, fmt.Errorf("event %q is not known to this build", ev.Type)
 	}
 	f := make()
-	if err := msgpack.Unmarshal(ev.Data, f); err != nil {
+	if err := unmarshal(ev.Data, f); err != nil {
 		return nil, fmt.Errorf("event %s: %w", ev.Type, err)
 	}
 	return f, nil
