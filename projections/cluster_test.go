@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,13 +94,26 @@ func TestShardLife(t *testing.T) {
 
 func TestShardOf(t *testing.T) {
 	c := fold(t, NewCluster(), []metalog.Event{mustEvent(t, &ShardsMade{Kind: ShardGroups, Count: 50})})
-	// The hashes are Java's.
-	for key, hash := range map[string]int32{"": 0, "a": 97, "hello": 99162322, "polygenelubricants": -2147483648, "é": 233, "😀": 1772899} {
-		if got := javaHash(key); got != hash {
-			t.Errorf("hash of %q is %d, want %d", key, got, hash)
+	// The hashes are Java's, the shards those of Kafka's __consumer_offsets.
+	for _, k := range []struct {
+		key         string
+		hash, shard int32
+	}{
+		{"", 0, 0},
+		{"a", 97, 47},
+		{"hello", 99162322, 22},
+		{"é", 233, 33},
+		{"😀", 1772899, 49},
+		{"polygenelubricants", math.MinInt32, 0}, // has no absolute value
+		{"my-group", -1906497762, 12},
+		{"console-consumer-1", 35782224, 24},
+		{"orders😀", 1236093704, 4},
+	} {
+		if got := javaHash(k.key); got != k.hash {
+			t.Errorf("hash of %q is %d, want %d", k.key, got, k.hash)
 		}
-		if got, ok := c.ShardOf(ShardGroups, key); !ok || got != (hash&0x7fffffff)%50 {
-			t.Errorf("%q is in shard %d (%v), want %d", key, got, ok, (hash&0x7fffffff)%50)
+		if got, ok := c.ShardOf(ShardGroups, k.key); !ok || got != k.shard {
+			t.Errorf("%q is in shard %d (%v), want %d", k.key, got, ok, k.shard)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,6 +1,9 @@
 package projections
 
-import "unicode/utf16"
+import (
+	"math"
+	"unicode/utf16"
+)
 
 // MaxShards is the most shards that a kind may have.
 const MaxShards = 10_000
@@ -18,14 +21,26 @@ const (
 // until ShardsMade.
 func (c *Cluster) Shards(kind ShardKind) []Partition { return c.shards[kind] }
 
-// ShardOf returns the shard that a key falls into: the low 31 bits of its hash modulo
-// the number of shards. ok is false until ShardsMade.
+// ShardOf returns the shard that a key falls into, which is the one that Kafka's
+// coordinators choose: the absolute value of its hash, where it has one, modulo the
+// number of shards. ok is false until ShardsMade.
 func (c *Cluster) ShardOf(kind ShardKind, key string) (shard int32, ok bool) {
 	n := int32(len(c.shards[kind]))
 	if n == 0 {
 		return 0, false
 	}
-	return (javaHash(key) & 0x7fffffff) % n, true
+	return magnitude(javaHash(key)) % n, true
+}
+
+// magnitude is the absolute value, and 0 for the one number that has none.
+func magnitude(h int32) int32 {
+	switch {
+	case h == math.MinInt32:
+		return 0
+	case h < 0:
+		return -h
+	}
+	return h
 }
 
 // javaHash is Java's String.hashCode: over UTF-16 units, not bytes.

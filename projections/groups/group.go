@@ -1,13 +1,15 @@
 package groups
 
 import (
+	"fmt"
 	"time"
 
 	"kaas.dev/kaas/projections"
 )
 
 // Group is what is committed of one consumer group: an immutable value. It has offsets,
-// and members of at most one of the two protocols.
+// and members of at most one of the two protocols. A group that has none of offsets,
+// pending offsets and a membership is not in the view.
 type Group struct {
 	ID      string
 	Offsets Offsets
@@ -19,7 +21,8 @@ type Group struct {
 	// Consumer is the membership under the next-generation protocol (KIP-848), nil likewise.
 	Consumer *Consumer
 	// EmptySince is when the group lost its last member, in milliseconds since 1970, and
-	// 0 while it has any. A group that never had members has the time of its first commit.
+	// 0 while it has any. A group that never had members has the time when it came to be,
+	// which is that of its first commit.
 	EmptySince int64
 }
 
@@ -42,7 +45,35 @@ type Offset struct {
 	Committed, Expires int64
 }
 
-// Pending are the offsets that a transaction will commit, if it does.
+// At returns the committed offset of a partition.
+func (g *Group) At(topic projections.TopicID, partition int32) (Offset, bool) {
+	o, ok := g.Offsets[topic][partition]
+	return o, ok
+}
+
+// Unstable reports whether an open transaction has staged an offset of the partition, so
+// that who wants a stable one has to wait (KIP-447). Such an offset does not expire.
+func (g *Group) Unstable(topic projections.TopicID, partition int32) bool {
+	for _, p := range g.Pending {
+		if _, ok := p.Offsets[topic][partition]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// HasMembers reports whether the group has members of either protocol.
+func (g *Group) HasMembers() bool {
+	return g.Classic != nil && len(g.Classic.Members) > 0 || g.Consumer != nil && len(g.Consumer.Members) > 0
+}
+
+// void reports whether there is nothing of the group, so that it is not in a view.
+func (g *Group) void() bool {
+	return len(g.Offsets) == 0 && len(g.Pending) == 0 && g.Classic == nil && g.Consumer == nil
+}
+
+// Pending are the offsets that a transaction will commit, if it does. Where a plain
+// commit came after the staging it is that one's offset, for the later wins.
 type Pending struct {
 	Epoch   int16 // of the producer
 	Offsets Offsets
@@ -51,28 +82,29 @@ type Pending struct {
 // Classic is the membership of a group under the classic protocol, as of the end of its
 // last rebalance.
 type Classic struct {
-	ProtocolType string // "consumer", "connect", …
-	Generation   int32
-	Protocol     string          // the assignor that was chosen; empty without members
-	Leader       string          // member ID; empty without members
-	Members      []ClassicMember // by ID
+	ProtocolType string          `msgpack:"t" json:"protocolType"` // "consumer", "connect", …
+	Generation   int32           `msgpack:"g" json:"generation"`
+	Protocol     string          `msgpack:"p,omitempty" json:"protocol"` // the assignor that was chosen; empty without members
+	Leader       string          `msgpack:"l,omitempty" json:"leader"`   // member ID; empty without members
+	Members      []ClassicMember `msgpack:"m,omitempty" json:"members"`  // by ID
 }
 
 // ClassicMember is a member under the classic protocol.
 type ClassicMember struct {
-	ID               string
-	InstanceID       *string // of a static member (KIP-345)
-	ClientID, Host   string
-	SessionTimeout   time.Duration
-	RebalanceTimeout time.Duration
-	Protocols        []Protocol // in the member's order of preference
-	Assignment       []byte     // opaque
+	ID               string        `msgpack:"i" json:"id"`
+	InstanceID       *string       `msgpack:"s,omitempty" json:"instanceId,omitempty"` // of a static member (KIP-345)
+	ClientID         string        `msgpack:"c" json:"clientId"`
+	Host             string        `msgpack:"h" json:"host"`
+	SessionTimeout   time.Duration `msgpack:"o" json:"sessionTimeout"`
+	RebalanceTimeout time.Duration `msgpack:"r" json:"rebalanceTimeout"`
+	Protocols        []Protocol    `msgpack:"p" json:"protocols"`            // in the member's order of preference
+	Assignment       []byte        `msgpack:"a,omitempty" json:"assignment"` // opaque
 }
 
 // Protocol is an assignor that a member supports, with its opaque subscription.
 type Protocol struct {
-	Name     string
-	Metadata []byte
+	Name     string `msgpack:"n" json:"name"`
+	Metadata []byte `msgpack:"m" json:"metadata"`
 }
 
 // Consumer is the membership of a group under the next-generation protocol.
@@ -86,11 +118,8 @@ type Consumer struct {
 	TopicsHash uint64
 	Members    map[string]*ConsumerMember // by ID
 	// Target is what each member is to have in the end, by member ID.
-	Target map[string]Assignment
+	Target Targets
 }
-
-// Assignment are partitions by topic, each list ascending.
-type Assignment map[projections.TopicID][]int32
 
 // MemberState says where a member stands between what it has and what it is to have.
 type MemberState int8
@@ -102,27 +131,41 @@ const (
 	UnreleasedPartitions MemberState = 2 // waits for others to give up partitions of its target
 )
 
+func (s MemberState) String() string {
+	switch s {
+	case Stable:
+		return "stable"
+	case UnrevokedPartitions:
+		return "revoking"
+	case UnreleasedPartitions:
+		return "waiting"
+	}
+	return fmt.Sprintf("in state %d", int8(s))
+}
+
 // ConsumerMember is a member under the next-generation protocol.
 type ConsumerMember struct {
-	ID               string
-	InstanceID       *string
-	RackID           *string
-	ClientID, Host   string
-	RebalanceTimeout time.Duration
-	ServerAssignor   *string
-	Topics           []string // subscribed, ascending
-	Regex            *string  // subscribed (RE2)
+	ID               string        `msgpack:"i" json:"id"`
+	InstanceID       *string       `msgpack:"s,omitempty" json:"instanceId,omitempty"`
+	RackID           *string       `msgpack:"k,omitempty" json:"rackId,omitempty"`
+	ClientID         string        `msgpack:"c" json:"clientId"`
+	Host             string        `msgpack:"h" json:"host"`
+	RebalanceTimeout time.Duration `msgpack:"t" json:"rebalanceTimeout"`
+	ServerAssignor   *string       `msgpack:"a,omitempty" json:"serverAssignor,omitempty"`
+	Topics           []string      `msgpack:"o,omitempty" json:"topics"`          // subscribed, ascending
+	Regex            *string       `msgpack:"x,omitempty" json:"regex,omitempty"` // subscribed (RE2)
 	// Epoch is the member's, PreviousEpoch the one before it, in which it may still commit.
-	Epoch, PreviousEpoch int32
-	State                MemberState
-	Assigned             Assignment
-	Revoking             Assignment // to be given up first
+	Epoch         int32       `msgpack:"e" json:"epoch"`
+	PreviousEpoch int32       `msgpack:"p" json:"previousEpoch"`
+	State         MemberState `msgpack:"z,omitempty" json:"state"`
+	Assigned      Assignment  `msgpack:"g,omitempty" json:"assigned"`
+	Revoking      Assignment  `msgpack:"r,omitempty" json:"revoking"` // to be given up first
 	// Classic is set for a member that speaks the classic protocol to a group of this one.
-	Classic *ClassicSession
+	Classic *ClassicSession `msgpack:"l,omitempty" json:"classic,omitempty"`
 }
 
 // ClassicSession is what a classic member of a next-generation group has beside.
 type ClassicSession struct {
-	SessionTimeout time.Duration
-	Protocols      []Protocol
+	SessionTimeout time.Duration `msgpack:"s" json:"sessionTimeout"`
+	Protocols      []Protocol    `msgpack:"p" json:"protocols"`
 }

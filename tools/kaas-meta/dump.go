@@ -13,12 +13,9 @@ func (a *app) dumpCommand() *cobra.Command {
 		Short: "The state of a stream, folded up to a position",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var p substrate.Position
-			if at != "latest" {
-				var err error
-				if p, err = substrate.ParsePosition(at); err != nil {
-					return err
-				}
+			p, err := position(at)
+			if err != nil {
+				return err
 			}
 			v, err := a.open()
 			if err != nil {
@@ -39,8 +36,16 @@ func (a *app) dumpCommand() *cobra.Command {
 			}{s.label, pos.String(), state})
 		},
 	}
-	cmd.Flags().StringVar(&name, "stream", name, "cluster, or topics/TOPIC/PARTITION for a partition's manifest")
+	cmd.Flags().StringVar(&name, "stream", name, streamsHelp)
 	cmd.Flags().StringVar(&at, "at", at, "a position that log shows, such as 6-43, or latest")
 	a.outputFlag(cmd, "yaml", "json")
 	return cmd
+}
+
+// position reads --at; latest is zero.
+func position(at string) (substrate.Position, error) {
+	if at == "latest" {
+		return substrate.Position{}, nil
+	}
+	return substrate.ParsePosition(at)
 }

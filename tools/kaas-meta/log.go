@@ -26,14 +26,16 @@ func (a *app) logCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rs, err := metalog.History(v, s.path)
-			if err != nil {
-				return err
+			var rs []metalog.Record
+			if !s.absent {
+				if rs, err = metalog.History(v, s.path); err != nil {
+					return err
+				}
 			}
 			return a.showLog(s, rs)
 		},
 	}
-	cmd.Flags().StringVar(&name, "stream", name, "cluster, or topics/TOPIC/PARTITION for a partition's manifest")
+	cmd.Flags().StringVar(&name, "stream", name, streamsHelp)
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
 }

@@ -19,6 +19,9 @@ func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // are nobody's business here.
 func (r *report) segments(v *substrate.Volume, streams []*stream) {
 	for _, s := range streams {
+		if !s.manifest {
+			continue
+		}
 		_, state, err := s.state(context.Background(), substrate.Position{})
 		m, ok := state.(*partition.Manifest)
 		if err != nil || !ok {

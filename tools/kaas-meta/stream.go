@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/groups"
 )
 
 // stream is a stream of the volume with what the commands do to it, whatever the
@@ -23,8 +25,10 @@ type stream struct {
 	describe func(metalog.Event) (string, error)
 	decode   func(metalog.Event) (any, error)
 	// state is the fold up to p, or to the newest entry where p is zero.
-	state  func(ctx context.Context, p substrate.Position) (substrate.Position, any, error)
-	verify func() (*metalog.Verification, error)
+	state    func(ctx context.Context, p substrate.Position) (substrate.Position, any, error)
+	verify   func() (*metalog.Verification, error)
+	manifest bool // of a partition
+	absent   bool // there will be such a stream
 }
 
 func bind[S any](v *substrate.Volume, s stream, sc *metalog.Schema[S], show func(S) any) *stream {
@@ -54,19 +58,37 @@ func clusterStream(v *substrate.Volume) *stream {
 
 func manifestStream(v *substrate.Volume, label string, id projections.TopicID, index int32) *stream {
 	return bind(v, stream{
-		label: label, path: partition.ManifestStream(id, index), describe: partition.Describe, decode: partition.DecodeEvent,
+		label: label, manifest: true, path: partition.ManifestStream(id, index), describe: partition.Describe, decode: partition.DecodeEvent,
 	}, partition.ManifestSchema(), func(m *partition.Manifest) any { return m })
 }
+
+// groupsStream is the stream of a shard of consumer groups.
+func groupsStream(v *substrate.Volume, shard int32) *stream {
+	return bind(v, stream{
+		label: path.Join(groups.StreamsDir, groups.StreamName(shard)), path: groups.Stream(v.MetaDir(), shard), describe: groups.Describe,
+		decode: func(ev metalog.Event) (any, error) { return groups.DecodeEvent(ev) },
+	}, groups.Schema(), func(s *groups.Shard) any { return showShard(s, shard, topicNames(context.Background(), v)) })
+}
+
+// streamsHelp says what --stream takes.
+const streamsHelp = "cluster, groups/NN for a shard of consumer groups, or topics/TOPIC/PARTITION for a partition's manifest"
 
 // find returns the stream that --stream names.
 func find(ctx context.Context, v *substrate.Volume, name string) (*stream, error) {
 	if name == "cluster" {
 		return clusterStream(v), nil
 	}
+	if shard, ok := strings.CutPrefix(name, groups.StreamsDir+"/"); ok {
+		n, err := groups.ParseStreamName(shard)
+		if err != nil {
+			return nil, fmt.Errorf("--stream %s: %w", name, err)
+		}
+		return findShard(ctx, v, n)
+	}
 	rest, ok := strings.CutPrefix(name, "topics/")
 	i := strings.LastIndex(rest, "/")
 	if !ok || i < 0 {
-		return nil, fmt.Errorf("--stream %s: must be cluster or topics/TOPIC/PARTITION", name)
+		return nil, fmt.Errorf("--stream %s: must be %s", name, streamsHelp)
 	}
 	topic := rest[:i]
 	index, err := strconv.ParseInt(rest[i+1:], 10, 32)
@@ -80,13 +102,42 @@ func find(ctx context.Context, v *substrate.Volume, name string) (*stream, error
 	return manifestStream(v, name, id, int32(index)), nil
 }
 
+// findShard returns a shard's stream, which is absent until somebody owns the shard.
+func findShard(ctx context.Context, v *substrate.Volume, shard int32) (*stream, error) {
+	s := groupsStream(v, shard)
+	there, err := groupShards(v)
+	if err != nil || slices.Contains(there, shard) {
+		return s, err
+	}
+	view, err := readCluster(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(view.Shards(projections.ShardGroups)); int(shard) >= n {
+		return nil, fmt.Errorf("there are %d shards of consumer groups, and no %s", n, s.label)
+	}
+	s.absent = true
+	s.state = func(_ context.Context, p substrate.Position) (substrate.Position, any, error) {
+		if !p.IsZero() {
+			return p, nil, fmt.Errorf("%s: nobody has owned it yet, so it has no position %s", s.label, p)
+		}
+		return p, showShard(groups.NewShard(), shard, nil), nil
+	}
+	return s, nil
+}
+
+func readCluster(ctx context.Context, v *substrate.Volume) (*projections.Cluster, error) {
+	snap, _, err := metalog.ReadState(ctx, v, v.MetaDir()+"/cluster", projections.ClusterSchema())
+	return snap.State, err
+}
+
 // topicID takes a topic's name or, for one that is deleted, its ID.
 func topicID(ctx context.Context, v *substrate.Volume, topic string) (projections.TopicID, error) {
-	snap, _, err := metalog.ReadState(ctx, v, v.MetaDir()+"/cluster", projections.ClusterSchema())
+	view, err := readCluster(ctx, v)
 	if err != nil {
 		return projections.TopicID{}, err
 	}
-	if t := snap.State.Topic(topic); t != nil {
+	if t := view.Topic(topic); t != nil {
 		return t.ID, nil
 	}
 	if id, err := projections.ParseTopicID(topic); err == nil {
@@ -99,6 +150,13 @@ func topicID(ctx context.Context, v *substrate.Volume, topic string) (projection
 // the directories, not by the metadata, so that what nobody names is seen too.
 func allStreams(v *substrate.Volume) ([]*stream, error) {
 	out := []*stream{clusterStream(v)}
+	shards, err := groupShards(v)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range shards {
+		out = append(out, groupsStream(v, n))
+	}
 	topics, err := v.ListFresh("topics")
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
@@ -121,5 +179,22 @@ func allStreams(v *substrate.Volume) ([]*stream, error) {
 			}
 		}
 	}
+	return out, nil
+}
+
+// groupShards lists the shards of consumer groups that have a stream. One that nobody
+// has owned yet has none.
+func groupShards(v *substrate.Volume) ([]int32, error) {
+	es, err := v.ListFresh(path.Join(v.MetaDir(), groups.StreamsDir))
+	if err != nil && !isNotExist(err) {
+		return nil, err
+	}
+	var out []int32
+	for _, e := range es {
+		if n, err := groups.ParseStreamName(e.Name); err == nil && e.Dir {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
 	return out, nil
 }
