@@ -183,3 +183,32 @@ func TestNobodyOfStaticMembersComes(t *testing.T) {
 		t.Fatalf("stored %+v", w.kept)
 	}
 }
+
+// A leader that is static and does not come back in time stays a member, and leads no more.
+func TestStaticLeaderIsSlow(t *testing.T) {
+	w := newWorld(t)
+	ids := w.stable("s", "")
+	j := w.join(JoinRequest{MemberID: ids[1], Protocols: protocols("range:u")})
+	w.beat(rejoin, ids[0])
+	if r := w.joined(j); r.Leader != ids[1] || len(r.Members) != 2 {
+		t.Fatalf("answer %+v", r)
+	}
+}
+
+func TestSameTopics(t *testing.T) {
+	g := &Group{protocolType: "consumer"}
+	for _, c := range []struct {
+		a, b []byte
+		want bool
+	}{
+		{subscription("t", "u"), append(subscription("u", "t"), "newer"...), true},
+		{subscription("t"), subscription("t", "u"), false},
+		{[]byte("x"), []byte("x"), true},
+		{[]byte("x"), subscription("t"), false},
+		{subscription("t"), nil, false},
+	} {
+		if got := g.sameTopics(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %v", c.a, c.b, got)
+		}
+	}
+}
