@@ -255,3 +255,27 @@ func TestGroupThatIsTooLargeShrinks(t *testing.T) {
 		t.Fatalf("answer %+v", r)
 	}
 }
+
+func TestTurnedAwayIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.MaxSize = 1
+	w.reload()
+	id := w.fails(w.join(JoinRequest{RequireKnownID: true}), kerr.MemberIDRequired).MemberID
+	w.stable("")
+	w.fails(w.join(JoinRequest{MemberID: id}), kerr.GroupMaxSizeReached)
+	// The rebalance does not wait for it.
+	w.joined(w.join(JoinRequest{MemberID: w.g.leader}))
+}
+
+// Who tries again with the ID that it was given still has the time of a new member.
+func TestNewMemberTriesAgain(t *testing.T) {
+	w := newWorld(t)
+	ids := w.stable("")
+	id := w.fails(w.join(JoinRequest{RequireKnownID: true}), kerr.MemberIDRequired).MemberID
+	w.join(JoinRequest{MemberID: id})
+	j := w.join(JoinRequest{MemberID: id})
+	w.beat(2*session, ids[0])
+	w.waits(j)
+	w.join(JoinRequest{MemberID: ids[0]})
+	w.joined(j)
+}

@@ -33,7 +33,6 @@ func (g *Group) prepare(now time.Time) {
 			m.Assignment = nil
 		}
 		g.answerSync(now, m, kerr.RebalanceInProgress)
-		m.unsynced = false
 	}
 	g.storing = nil
 	timeout := g.rebalanceTimeout()

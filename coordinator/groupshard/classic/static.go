@@ -74,7 +74,7 @@ func (g *Group) takenOver(m *member, leader string, skip bool) JoinResponse {
 // rebalance has begun in the meantime, the join waits for that. A new ID that could not
 // be stored stays: nobody was told of it, and the member comes again by its instance.
 func (g *Group) replaced(now time.Time, r *replacement, err error) {
-	if g.byID[r.m.ID] != r.m || g.state != stable || g.generation != r.generation {
+	if g.state != stable || g.generation != r.generation {
 		return
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package classic
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -191,6 +192,54 @@ func TestStaticLeaderIsSlow(t *testing.T) {
 	j := w.join(JoinRequest{MemberID: ids[1], Protocols: protocols("range:u")})
 	w.beat(rejoin, ids[0])
 	if r := w.joined(j); r.Leader != ids[1] || len(r.Members) != 2 {
+		t.Fatalf("answer %+v", r)
+	}
+	w.beat(session-time.Millisecond, ids[1])
+	if len(w.g.members) != 2 {
+		t.Fatal("its session did not begin anew with the generation")
+	}
+}
+
+// A rebalance that begins while a replacement is being stored takes its join over,
+// however the store ends.
+func TestRebalanceTakesOverReplacement(t *testing.T) {
+	for _, err := range []error{nil, errDisk} {
+		w := newWorld(t)
+		ids := w.stable("", "", "s")
+		j := w.join(JoinRequest{InstanceID: instance("s")})
+		w.join(JoinRequest{MemberID: ids[0]})
+		w.stored(err)
+		w.waits(j)
+		w.join(JoinRequest{MemberID: ids[1]})
+		if r := w.joined(j); r.Generation != 2 {
+			t.Fatalf("answer %+v", r)
+		}
+	}
+}
+
+func TestReplacementIsSlow(t *testing.T) {
+	w := newWorld(t)
+	w.stable("s")
+	j := w.join(JoinRequest{InstanceID: instance("s")})
+	w.pass(3 * session)
+	w.stored(nil)
+	w.joined(j)
+	w.pass(session - time.Millisecond)
+	w.state("Stable")
+}
+
+// The choice between equally popular assignors does not depend on who came first, which
+// the next owner does not know.
+func TestDrawIsKept(t *testing.T) {
+	w := newWorld(t)
+	b := w.join(JoinRequest{InstanceID: instance("b"), Protocols: protocols("x", "y")})
+	a := w.join(JoinRequest{InstanceID: instance("a"), Protocols: protocols("y", "x")})
+	w.until(a)
+	w.settle(w.joined(b).MemberID, w.joined(a).MemberID)
+	w.reload()
+	j := w.join(JoinRequest{InstanceID: instance("a"), Protocols: protocols("y", "x")})
+	w.stored(nil)
+	if r := w.joined(j); r.Protocol != "x" || r.Leader != w.joined(b).MemberID {
 		t.Fatalf("answer %+v", r)
 	}
 }
