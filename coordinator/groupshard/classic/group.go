@@ -109,8 +109,8 @@ func (g *Group) Take() []Effect {
 }
 
 // Close ends the group here: it was deleted, goes over to the other protocol, or has
-// another owner. Whoever waits gets err, a *kerr.Error, and so does nobody else: later
-// requests are told that the coordinator is not available.
+// another owner. Whoever waits gets err, a *kerr.Error; later requests are told that the
+// coordinator is not available, and the end of a store is of no interest.
 func (g *Group) Close(now time.Time, err error) {
 	for _, m := range g.members {
 		g.answerJoin(now, m, JoinResponse{MemberID: m.ID, Generation: -1}, err)

@@ -40,7 +40,7 @@ func TestRandomGroups(t *testing.T) {
 	})
 }
 
-// life is a time of one owner; generation one of its generations.
+// generation is one under one owner: what an owner did not store, the next may do anew.
 type generation struct {
 	life int
 	n    int32
@@ -56,7 +56,6 @@ type sim struct {
 	tokens  int
 	clients []*simClient
 	waiting map[Token]*simClient
-	over    map[Token]bool
 	stores  []Store
 	kept    *groups.Classic
 	newest  int32                 // generation of this life
@@ -68,7 +67,6 @@ func newSim(t *rapid.T) *sim {
 		t:       t,
 		now:     time.Unix(1e9, 0),
 		waiting: map[Token]*simClient{},
-		over:    map[Token]bool{},
 		leaders: map[generation]string{},
 	}
 	s.cfg = Config{

@@ -10,9 +10,8 @@ import (
 
 // replacement is a static member under a new ID that is being stored.
 type replacement struct {
-	m          *member
-	generation int32
-	answer     JoinResponse
+	m      *member
+	answer JoinResponse
 }
 
 // replace gives a static member that was restarted a new ID, and fences whoever still
@@ -30,9 +29,8 @@ func (g *Group) replace(now time.Time, old *member, id string, r JoinRequest) {
 	case g.state == completing, g.elect() != protocol, !g.sameTopics(before, m.metadata(protocol)):
 		g.prepare(now)
 	default:
-		g.replacing[g.store(g.Membership())] = &replacement{
-			m: m, generation: g.generation, answer: g.takenOver(m, leader, r.SkipAssignment),
-		}
+		answer := g.takenOver(m, leader, r.SkipAssignment)
+		g.replacing[g.store(g.Membership())] = &replacement{m: m, answer: answer}
 	}
 }
 
@@ -71,10 +69,10 @@ func (g *Group) takenOver(m *member, leader string, skip bool) JoinResponse {
 }
 
 // replaced ends the join of a static member whose new ID is stored, or could not be. If a
-// rebalance has begun in the meantime, the join waits for that. A new ID that could not
-// be stored stays: nobody was told of it, and the member comes again by its instance.
+// rebalance has begun in the meantime, that answers the join. A new ID that could not be
+// stored stays: nobody was told of it, and the member comes again by its instance.
 func (g *Group) replaced(now time.Time, r *replacement, err error) {
-	if g.state != stable || g.generation != r.generation {
+	if g.state != stable {
 		return
 	}
 	if err != nil {

@@ -190,7 +190,8 @@ func TestStaticLeaderIsSlow(t *testing.T) {
 	w := newWorld(t)
 	ids := w.stable("s", "")
 	j := w.join(JoinRequest{MemberID: ids[1], Protocols: protocols("range:u")})
-	w.beat(rejoin, ids[0])
+	w.beat(rejoin-session/2, ids[0])
+	w.pass(session / 2)
 	if r := w.joined(j); r.Leader != ids[1] || len(r.Members) != 2 {
 		t.Fatalf("answer %+v", r)
 	}
