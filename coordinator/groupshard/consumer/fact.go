@@ -1,0 +1,4 @@
+package consumer
+
+// Fact is an event of the shard's stream.
+type Fact = any
