@@ -50,7 +50,7 @@ func (d *draft) beat(r *HeartbeatRequest) ([]Fact, HeartbeatResponse, error) {
 	if d.epoch > d.targetEpoch {
 		d.retarget()
 	}
-	d.reconcile(r, changed)
+	d.reconcile(r.Owned, changed)
 	return d.facts(), d.answer(r, before), nil
 }
 
@@ -125,10 +125,10 @@ func checkEpoch(m *groups.ConsumerMember, r *HeartbeatRequest) error {
 }
 
 // reconcile takes the draft's member a step towards its target.
-func (d *draft) reconcile(req *HeartbeatRequest, changed bool) {
+func (d *draft) reconcile(owned []groups.TopicPartitions, changed bool) {
 	r := reconciliation{
 		member: d.member, target: d.target(d.member.ID), epoch: d.targetEpoch,
-		owned: req.Owned, joins: req.MemberEpoch == joining, resubscribed: changed, taken: d.taken,
+		owned: owned, resubscribed: changed, taken: d.taken,
 		subscribed: sync.OnceValue(func() map[topicID]bool { return idsOf(subscribed(d.topics, d.cfg.Memory, d.member)) }),
 	}
 	d.member = r.step()

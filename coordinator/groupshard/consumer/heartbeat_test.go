@@ -287,3 +287,28 @@ func TestAnEmptyClassicGroupIsReplaced(t *testing.T) {
 		t.Fatal("is still a classic group")
 	}
 }
+
+func TestTopicsThatChangeTogetherAreNoticed(t *testing.T) {
+	seen := map[uint64]string{}
+	for a := int32(1); a <= 40; a++ {
+		for b := int32(1); b <= 40; b++ {
+			w := newWorld(t, fmt.Sprint("a:", a), fmt.Sprint("b:", b))
+			w.must(join("A", "a", "b"))
+			h, name := w.g.Consumer.TopicsHash, fmt.Sprint(a, " and ", b)
+			if other := seen[h]; other != "" {
+				t.Fatalf("%s partitions look like %s", name, other)
+			}
+			seen[h] = name
+		}
+	}
+}
+
+func TestWhoNeverHeardOfAPartitionIsNotAskedForIt(t *testing.T) {
+	w := newWorld(t, "a:2")
+	w.must(join("A", "a")) // the answer is lost
+	w.want(join("B", "a"), 2, "")
+	full := w.holding("A", 1, "") // the second answer was lost too
+	full.RebalanceTimeout, full.Topics = time.Minute, []string{"a"}
+	w.want(full, 2, "a:0")
+	w.want(beatAt("B", 2), 2, "a:1")
+}

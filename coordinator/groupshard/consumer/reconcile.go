@@ -16,8 +16,6 @@ type reconciliation struct {
 	epoch  int32 // of the target
 	// owned is what the member says that it owns, nil if it does not say.
 	owned []groups.TopicPartitions
-	// joins is set if the member begins anew: it owns nothing, whatever it was told before.
-	joins bool
 	// resubscribed is set if the member's subscription has changed just now.
 	resubscribed bool
 	subscribed   func() map[topicID]bool // its topics that there are
@@ -38,7 +36,8 @@ func (r *reconciliation) step() *groups.ConsumerMember {
 }
 
 // keeps reports whether the member may still own some of a. One that does not say what it
-// owns has not given up anything.
+// owns has not given up anything. One that says it without them is not asked again: if it
+// never heard of them, it has nothing to give up, and so would not answer.
 func (r *reconciliation) keeps(a groups.Assignment) bool {
 	return len(a) > 0 && (r.owned == nil || owns(r.owned, a))
 }
@@ -65,21 +64,20 @@ func (r *reconciliation) unsubscribe() *groups.ConsumerMember {
 	}
 	m := *r.member
 	m.Assigned = stay
-	if !r.joins {
+	if r.keeps(revoke) {
 		m.State, m.Revoking = groups.UnrevokedPartitions, revoke
 	}
 	return &m
 }
 
 // advance takes the member as far towards the target as can be: partitions that are not
-// in the target are given up first, and asked for even if the member did not list them: it
-// may be about to take them. When none is left, the member enters the target's epoch, and
-// gets what nobody else has.
+// in the target are given up first. When none is left, the member enters the target's
+// epoch, and gets what nobody else has.
 func (r *reconciliation) advance() *groups.ConsumerMember {
 	stay, revoke, add, waits := r.compare()
 	m := *r.member
 	m.Assigned = stay
-	if len(revoke) > 0 && !r.joins {
+	if r.keeps(revoke) {
 		m.State, m.Revoking = groups.UnrevokedPartitions, revoke
 		return &m
 	}

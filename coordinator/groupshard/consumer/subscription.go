@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"cmp"
-	"encoding/binary"
 	"hash/fnv"
 	"iter"
 	"slices"
@@ -85,11 +84,14 @@ func hashTopics(t Topics, mem *Memory, members iter.Seq[*groups.ConsumerMember])
 	return all
 }
 
+// hashTopic spreads every bit over all others at the end: what one topic's partitions
+// change must not cancel out in the sum what another's do.
 func hashTopic(t *projections.Topic) uint64 {
 	h := fnv.New64a()
 	h.Write(t.ID[:])
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(t.Partitions)))
-	h.Write(n[:])
-	return h.Sum64()
+	x := h.Sum64() ^ uint64(len(t.Partitions))*0x9e3779b97f4a7c15
+	for _, factor := range []uint64{0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53} {
+		x = (x ^ x>>33) * factor
+	}
+	return x ^ x>>33
 }
