@@ -20,10 +20,10 @@ type draft struct {
 	assignor           string
 	hash               uint64
 
-	member *groups.ConsumerMember       // what has become of one member, nil for none
-	gone   []string                     // the members that are gone
-	moved  map[string]groups.Assignment // targets that have changed
-	retold bool                         // there is a new target, be it the same
+	member *groups.ConsumerMember // what has become of one member, nil for none
+	gone   []string               // the members that are gone
+	moved  groups.Targets         // targets that have changed
+	retold bool                   // there is a new target, be it the same
 }
 
 func newDraft(g *groups.Group, id string, t Topics, cfg Config, now time.Time) *draft {
@@ -114,8 +114,8 @@ func collect(out, a, b groups.Assignment) {
 }
 
 // facts says what the draft changes.
-func (d *draft) facts() []Fact {
-	var out []Fact
+func (d *draft) facts() []groups.Fact {
+	var out []groups.Fact
 	now := d.now.UnixMilli()
 	if d.epoch != d.was.Epoch || d.hash != d.was.TopicsHash {
 		out = append(out, &groups.ConsumerGroupChanged{Group: d.id, Time: now, Epoch: d.epoch, TopicsHash: d.hash})

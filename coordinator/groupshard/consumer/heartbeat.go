@@ -13,7 +13,7 @@ import (
 
 // Heartbeat decides what a ConsumerGroupHeartbeat changes, and its answer. The group may
 // be nil: there is none. Errors wrap a *kerr.Error.
-func Heartbeat(g *groups.Group, t Topics, cfg Config, now time.Time, r HeartbeatRequest) ([]Fact, HeartbeatResponse, error) {
+func Heartbeat(g *groups.Group, t Topics, cfg Config, now time.Time, r HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, error) {
 	if err := r.validate(cfg); err != nil {
 		return nil, HeartbeatResponse{}, err
 	}
@@ -31,7 +31,7 @@ func Heartbeat(g *groups.Group, t Topics, cfg Config, now time.Time, r Heartbeat
 }
 
 // beat is the heartbeat of a member that joins or is there.
-func (d *draft) beat(r *HeartbeatRequest) ([]Fact, HeartbeatResponse, error) {
+func (d *draft) beat(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, error) {
 	before, err := d.find(r)
 	if err != nil {
 		return nil, HeartbeatResponse{}, err
@@ -106,7 +106,7 @@ func (d *draft) replace(m *groups.ConsumerMember, id string) *groups.ConsumerMem
 	if id != m.ID {
 		d.gone = append(d.gone, m.ID)
 		if a, ok := d.was.Target[m.ID]; ok {
-			d.moved = map[string]groups.Assignment{id: a}
+			d.moved = groups.Targets{id: a}
 		}
 	}
 	return &n

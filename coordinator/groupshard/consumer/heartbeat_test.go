@@ -279,7 +279,7 @@ func TestANewIDInVersion0(t *testing.T) {
 
 func TestAnEmptyClassicGroupIsReplaced(t *testing.T) {
 	w := newWorld(t, "a:1")
-	w.g = &groups.Group{ID: "g", Classic: &groups.Classic{ProtocolType: "consumer", Generation: 7}}
+	w.fold([]groups.Fact{&groups.ClassicGroupChanged{Group: "g", State: groups.Classic{ProtocolType: "consumer", Generation: 7}}})
 	_, err := w.beat(beatAt("A", 3))
 	wantCode(t, err, kerr.GroupIDNotFound)
 	w.want(join("A", "a"), 1, "a:0")

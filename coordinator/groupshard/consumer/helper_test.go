@@ -3,7 +3,6 @@ package consumer
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,13 +30,14 @@ type world struct {
 	t      tester
 	topics *projections.Cluster
 	made   byte
-	g      *groups.Group
+	shard  *groups.Shard
+	g      *groups.Group // of the shard
 	cfg    Config
 	now    time.Time
 }
 
 func newWorld(t tester, topics ...string) *world {
-	w := &world{t: t, topics: projections.NewCluster(), now: start, cfg: Config{
+	w := &world{t: t, topics: projections.NewCluster(), shard: groups.NewShard(), now: start, cfg: Config{
 		SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second,
 		Assignors: []string{"uniform", "range"}, Memory: &Memory{},
 	}}
@@ -79,9 +79,16 @@ func (w *world) delete(name string) {
 	w.tell(&projections.TopicDeleted{ID: w.topics.Topic(name).ID})
 }
 
-func (w *world) fold(facts []Fact) {
+func (w *world) fold(facts []groups.Fact) {
 	w.t.Helper()
-	w.g = fold(w.g, facts)
+	evs, err := groups.NewEvents(facts...)
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	if w.shard, err = groups.Apply(w.shard, evs); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	w.g = w.shard.Group("g")
 }
 
 // beat sends a request and commits what it decides.
@@ -175,39 +182,6 @@ func wantCode(t tester, err error, want *kerr.Error) {
 	if want == nil || !errors.Is(err, want) {
 		t.Fatalf("error is %v, want %v", err, want)
 	}
-}
-
-// fold applies facts to a group.
-func fold(g *groups.Group, facts []Fact) *groups.Group {
-	n := groups.Group{ID: "g"}
-	c := groups.Consumer{Members: map[string]*groups.ConsumerMember{}, Target: map[string]groups.Assignment{}}
-	if len(facts) == 0 {
-		return g
-	}
-	if g != nil {
-		n = *g
-		if g.Consumer != nil {
-			c = *g.Consumer
-			c.Members, c.Target = maps.Clone(c.Members), maps.Clone(c.Target)
-		}
-	}
-	for _, f := range facts {
-		switch f := f.(type) {
-		case *groups.ConsumerGroupChanged:
-			c.Epoch, c.TopicsHash = f.Epoch, f.TopicsHash
-		case *groups.ConsumerMemberChanged:
-			m := f.Member
-			c.Members[m.ID] = &m
-		case *groups.ConsumerMemberLeft:
-			delete(c.Members, f.Member)
-			delete(c.Target, f.Member)
-		case *groups.ConsumerTargetChanged:
-			c.TargetEpoch, c.Assignor = f.Epoch, f.Assignor
-			maps.Copy(c.Target, f.Changed)
-		}
-	}
-	n.Consumer, n.Classic = &c, nil
-	return &n
 }
 
 var _ tester = (*testing.T)(nil)

@@ -10,7 +10,7 @@ import (
 )
 
 // leave is the last heartbeat of a member, or of a static one that is away for a while.
-func (d *draft) leave(r *HeartbeatRequest) ([]Fact, HeartbeatResponse, error) {
+func (d *draft) leave(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, error) {
 	m := d.was.Members[r.MemberID]
 	if r.InstanceID != nil {
 		m = d.static(*r.InstanceID)
@@ -50,7 +50,7 @@ func (d *draft) remove(ids ...string) {
 
 // Fence removes a member whose session has ended, or that did not give up in time what it
 // had to. There are no facts if it is not there.
-func Fence(g *groups.Group, t Topics, cfg Config, now time.Time, member string) []Fact {
+func Fence(g *groups.Group, t Topics, cfg Config, now time.Time, member string) []groups.Fact {
 	if g == nil || g.Consumer == nil || g.Consumer.Members[member] == nil {
 		return nil
 	}

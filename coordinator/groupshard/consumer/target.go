@@ -15,7 +15,7 @@ func (d *draft) retarget() {
 	members := slices.SortedFunc(d.members(), byIdentity)
 	d.assignor = d.chooseAssignor(members)
 	targets := assignor.Named(d.assignor)(d.problem(members))
-	moved := map[string]groups.Assignment{}
+	moved := groups.Targets{}
 	for i, m := range members {
 		if !same(targets[i], d.was.Target[m.ID]) {
 			moved[m.ID] = targets[i]

@@ -1,4 +1,0 @@
-package consumer
-
-// Fact is an event of the shard's stream.
-type Fact = any
