@@ -22,6 +22,17 @@
 //   - A member that repeats a request, because the answer was lost, gets what it missed.
 //   - What a heartbeat without news costs does not grow with the group, given a [Memory].
 //
+// # Migration
+//
+// A classic group whose members are consumers becomes one of this protocol when a member
+// of it joins, and their next requests of the classic protocol are decided here too:
+// [ClassicJoin], [ClassicSync], [ClassicHeartbeat] and [ClassicLeave]. Such a member has
+// its member epoch for a generation, is told to join anew when it has a step to go, and
+// says what it owns when it joins; there is no leader. When only such members are left
+// the facts are one ClassicGroupChanged, and the group is classic again: its caller has it
+// rebalance. Whoever is not in the committed membership yet, because a classic rebalance
+// is under way, is part of what an upgrade takes over only if the caller's Group has it.
+//
 // # Use
 //
 //	facts, answer, err := consumer.Heartbeat(view.Group(id), topics, cfg, now, request)

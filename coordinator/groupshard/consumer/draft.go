@@ -20,20 +20,29 @@ type draft struct {
 	assignor           string
 	hash               uint64
 
-	member *groups.ConsumerMember // what has become of one member, nil for none
-	gone   []string               // the members that are gone
-	moved  groups.Targets         // targets that have changed
-	retold bool                   // there is a new target, be it the same
+	member     *groups.ConsumerMember // what has become of one member, nil for none
+	gone       []string               // the members that are gone
+	moved      groups.Targets         // targets that have changed
+	upgraded   bool                   // the membership was a classic one
+	downgraded *groups.Classic        // and is to be this one
+	retold     bool                   // there is a new target, be it the same
 }
 
 func newDraft(g *groups.Group, id string, t Topics, cfg Config, now time.Time) *draft {
-	d := &draft{id: id, now: now, topics: t, cfg: cfg, was: &groups.Consumer{}}
+	d := &draft{id: id, now: now, topics: t, cfg: cfg}
 	if g != nil && g.Consumer != nil {
-		d.was = g.Consumer
+		d.begin(g.Consumer)
+	} else {
+		d.begin(&groups.Consumer{})
 	}
-	d.epoch, d.targetEpoch = d.was.Epoch, d.was.TargetEpoch
-	d.assignor, d.hash = d.was.Assignor, d.was.TopicsHash
 	return d
+}
+
+// begin makes a membership the one that is to be changed.
+func (d *draft) begin(was *groups.Consumer) {
+	d.was = was
+	d.epoch, d.targetEpoch = was.Epoch, was.TargetEpoch
+	d.assignor, d.hash = was.Assignor, was.TopicsHash
 }
 
 // members yields the members as they are now, in no order.
@@ -117,8 +126,14 @@ func collect(out, a, b groups.Assignment) {
 func (d *draft) facts() []groups.Fact {
 	var out []groups.Fact
 	now := d.now.UnixMilli()
-	if d.epoch != d.was.Epoch || d.hash != d.was.TopicsHash {
+	if d.downgraded != nil {
+		return []groups.Fact{&groups.ClassicGroupChanged{Group: d.id, Time: now, State: *d.downgraded}}
+	}
+	if d.epoch != d.was.Epoch || d.hash != d.was.TopicsHash || d.upgraded {
 		out = append(out, &groups.ConsumerGroupChanged{Group: d.id, Time: now, Epoch: d.epoch, TopicsHash: d.hash})
+	}
+	if d.upgraded {
+		return append(out, d.upgradeFacts()...)
 	}
 	if d.member != nil && !equal(d.member, d.was.Members[d.member.ID]) {
 		out = append(out, &groups.ConsumerMemberChanged{Group: d.id, Member: *d.member})

@@ -20,14 +20,28 @@ func Heartbeat(g *groups.Group, t Topics, cfg Config, now time.Time, r Heartbeat
 	if r.MemberID == "" {
 		r.MemberID = r.NewID
 	}
-	if (g == nil || g.Consumer == nil) && r.MemberEpoch != joining {
-		return nil, HeartbeatResponse{}, fmt.Errorf("group %q: %w", r.GroupID, kerr.GroupIDNotFound)
-	}
 	d := newDraft(g, r.GroupID, t, cfg, now)
+	if g == nil || g.Consumer == nil {
+		if err := d.found(g, &r); err != nil {
+			return nil, HeartbeatResponse{}, err
+		}
+	}
 	if r.MemberEpoch < 0 {
 		return d.leave(&r)
 	}
 	return d.beat(&r)
+}
+
+// found begins a membership, for a member that joins: an empty one, or one made of the
+// classic members that there are.
+func (d *draft) found(g *groups.Group, r *HeartbeatRequest) error {
+	switch {
+	case r.MemberEpoch != joining:
+		return fmt.Errorf("group %q: %w", d.id, kerr.GroupIDNotFound)
+	case g != nil && g.Classic != nil && len(g.Classic.Members) > 0:
+		return d.upgrade(g.Classic)
+	}
+	return nil
 }
 
 // beat is the heartbeat of a member that joins or is there.
@@ -37,21 +51,26 @@ func (d *draft) beat(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, err
 		return nil, HeartbeatResponse{}, err
 	}
 	d.member = updated(before, r)
-	changed := resubscribed(before, d.member)
-	if changed && patternOf(d.member) != "" {
+	if patternOf(d.member) != patternOf(before) {
 		if _, err := compile(patternOf(d.member)); err != nil {
 			return nil, HeartbeatResponse{}, fmt.Errorf("pattern %q: %w: %w", patternOf(d.member), err, kerr.InvalidRegularExpression)
 		}
 	}
-	newcomer := d.was.Members[d.member.ID] == nil
+	d.advance(before, r.Owned)
+	return d.facts(), d.answer(r, before), nil
+}
+
+// advance takes the draft from a new state of one member, and from the topics as they are
+// now, to what follows from them.
+func (d *draft) advance(before *groups.ConsumerMember, owned []groups.TopicPartitions) {
+	changed, newcomer := resubscribed(before, d.member), d.was.Members[d.member.ID] == nil
 	if d.rehash(changed || newcomer) || changed || d.was.Epoch == 0 {
 		d.raise()
 	}
 	if d.epoch > d.targetEpoch {
 		d.retarget()
 	}
-	d.reconcile(r.Owned, changed)
-	return d.facts(), d.answer(r, before), nil
+	d.reconcile(owned, changed)
 }
 
 // find returns the state of the member that the request is of: a new one for a member
@@ -67,30 +86,31 @@ func (d *draft) find(r *HeartbeatRequest) (*groups.ConsumerMember, error) {
 	case r.MemberEpoch != joining:
 		return nil, fmt.Errorf("member %q of group %q: %w", r.MemberID, d.id, kerr.UnknownMemberID)
 	}
-	return d.newcomer(r)
+	return d.newcomer(r.MemberID)
 }
 
-func (d *draft) newcomer(r *HeartbeatRequest) (*groups.ConsumerMember, error) {
+func (d *draft) newcomer(id string) (*groups.ConsumerMember, error) {
 	if d.cfg.MaxSize > 0 && len(d.was.Members) >= d.cfg.MaxSize {
 		return nil, fmt.Errorf("group %q has %d members, which is the most: %w", d.id, len(d.was.Members), kerr.GroupMaxSizeReached)
 	}
-	return &groups.ConsumerMember{ID: r.MemberID}, nil
+	return &groups.ConsumerMember{ID: id}, nil
 }
 
 // findStatic is find for a member with an instance ID.
 func (d *draft) findStatic(r *HeartbeatRequest) (*groups.ConsumerMember, error) {
+	if r.MemberEpoch != joining {
+		m, err := d.holder(r.MemberID, r.InstanceID)
+		if err != nil {
+			return nil, err
+		}
+		return m, checkEpoch(m, r)
+	}
 	m := d.static(*r.InstanceID)
 	switch {
-	case r.MemberEpoch != joining && m == nil:
-		return nil, fmt.Errorf("instance %q of group %q: %w", *r.InstanceID, d.id, kerr.UnknownMemberID)
-	case r.MemberEpoch != joining && m.ID != r.MemberID:
-		return nil, fmt.Errorf("instance %q of group %q is member %q by now: %w", *r.InstanceID, d.id, m.ID, kerr.FencedInstanceID)
-	case r.MemberEpoch != joining:
-		return m, checkEpoch(m, r)
 	case m == nil && d.was.Members[r.MemberID] != nil:
 		return d.was.Members[r.MemberID], nil
 	case m == nil:
-		return d.newcomer(r)
+		return d.newcomer(r.MemberID)
 	case m.Epoch == away || m.Classic != nil:
 		return d.replace(m, r.MemberID), nil
 	case m.ID == r.MemberID:

@@ -290,8 +290,8 @@ func TestAnEmptyClassicGroupIsReplaced(t *testing.T) {
 
 func TestTopicsThatChangeTogetherAreNoticed(t *testing.T) {
 	seen := map[uint64]string{}
-	for a := int32(1); a <= 40; a++ {
-		for b := int32(1); b <= 40; b++ {
+	for a := int32(1); a <= 20; a++ {
+		for b := int32(1); b <= 20; b++ {
 			w := newWorld(t, fmt.Sprint("a:", a), fmt.Sprint("b:", b))
 			w.must(join("A", "a", "b"))
 			h, name := w.g.Consumer.TopicsHash, fmt.Sprint(a, " and ", b)

@@ -1,25 +1,16 @@
 package consumer
 
 import (
-	"fmt"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/projections/groups"
 )
 
 // leave is the last heartbeat of a member, or of a static one that is away for a while.
 func (d *draft) leave(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, error) {
-	m := d.was.Members[r.MemberID]
-	if r.InstanceID != nil {
-		m = d.static(*r.InstanceID)
-	}
-	switch {
-	case m == nil:
-		return nil, HeartbeatResponse{}, fmt.Errorf("member %q of group %q: %w", r.MemberID, d.id, kerr.UnknownMemberID)
-	case m.ID != r.MemberID:
-		return nil, HeartbeatResponse{}, fmt.Errorf("instance %q of group %q is member %q by now: %w", *r.InstanceID, d.id, m.ID, kerr.FencedInstanceID)
+	m, err := d.holder(r.MemberID, r.InstanceID)
+	if err != nil {
+		return nil, HeartbeatResponse{}, err
 	}
 	out := HeartbeatResponse{MemberID: m.ID, MemberEpoch: r.MemberEpoch, HeartbeatInterval: d.cfg.HeartbeatInterval}
 	if r.MemberEpoch == away {
@@ -46,6 +37,9 @@ func (d *draft) remove(ids ...string) {
 	d.gone = append(d.gone, ids...)
 	d.rehash(true)
 	d.raise()
+	if c, ok := d.downgrade(); ok {
+		d.downgraded = &c
+	}
 }
 
 // Fence removes a member whose session has ended, or that did not give up in time what it

@@ -24,6 +24,11 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	MaxSize           int      // members a group may have; 0: any number
 	Assignors         []string // that members may ask for; the first is used if none does
+	// Upgrade lets a classic group with members go over to this protocol when a member of
+	// it joins, Downgrade back when the last of them is gone, if no more than
+	// ClassicMaxSize are left (0: any number).
+	Upgrade, Downgrade bool
+	ClassicMaxSize     int
 	// Memory is what is known of the topics from calls before; nil is none. It spares
 	// time and never changes a result.
 	Memory *Memory
