@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
 
@@ -123,7 +124,7 @@ func (b *Broker) await(ctx context.Context, what string, work func() error) erro
 
 // reconfigureLocked has the partitions that are served go by the new view, where it
 // changes their configuration.
-func (b *Broker) reconfigureLocked(old, view *projections.Cluster, table slotTable) {
+func (b *Broker) reconfigureLocked(old, view *projections.Cluster, slots map[projections.TopicID][]*slot) {
 	all := !sameSettings(old, view, "") || !sameSettings(old, view, strconv.Itoa(int(b.opt.NodeID)))
 	for _, t := range view.Topics() {
 		before := old.TopicByID(t.ID)
@@ -131,14 +132,11 @@ func (b *Broker) reconfigureLocked(old, view *projections.Cluster, table slotTab
 			continue
 		}
 		cfg := b.partitionConfig(view, t)
-		for _, s := range table[t.ID] {
-			if s == nil {
-				continue
-			}
-			if p := s.p.Load(); p != nil {
+		eachSlot(slots[t.ID], func(s *slot) {
+			if p, ok := s.served().(*partition.Partition); ok {
 				p.Reconfigure(cfg)
 			}
-		}
+		})
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 // led is what has a leader: a partition, or a coordinator's shard.
 type led struct {
 	place
-	kind projections.ShardKind // of a shard; empty for a partition
-	now  projections.Partition
+	now projections.Partition
 }
 
 // give is the fact that leader has it from now on.
@@ -44,7 +43,7 @@ func pools(c *projections.Cluster, unled ...int32) []pool {
 	var parts pool
 	for g, t := range c.Topics() {
 		for i, p := range t.Partitions {
-			parts.all = append(parts.all, led{place: place{t.ID, int32(i)}, now: p})
+			parts.all = append(parts.all, led{place: place{topic: t.ID, index: int32(i)}, now: p})
 			parts.places = append(parts.places, balance.Place{Group: g, Leader: leader(p)})
 		}
 	}
@@ -52,7 +51,7 @@ func pools(c *projections.Cluster, unled ...int32) []pool {
 	for _, kind := range []projections.ShardKind{projections.ShardGroups, projections.ShardTxns} {
 		var shards pool
 		for i, p := range c.Shards(kind) {
-			shards.all = append(shards.all, led{place: place{index: int32(i)}, kind: kind, now: p})
+			shards.all = append(shards.all, led{place: place{kind: kind, index: int32(i)}, now: p})
 			shards.places = append(shards.places, balance.Place{Leader: leader(p)})
 		}
 		out = append(out, shards)

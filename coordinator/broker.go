@@ -85,7 +85,7 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b.run, b.leave = context.WithCancel(context.Background())
 	b.hard, b.giveUp = context.WithCancel(context.Background())
 	b.view.Store(projections.NewCluster())
-	b.slots.Store(&slotTable{})
+	b.slots.Store(&slotTable{topics: map[projections.TopicID][]*slot{}})
 	b.mu.tenured = make(chan struct{})
 	b.mu.creating = map[string]*creation{}
 	b.mu.moved = make(chan struct{})

@@ -176,7 +176,7 @@ func (c *controller) mayStop(view *projections.Cluster, r projections.Broker) bo
 	p := c.peerOf(r)
 	for _, pool := range pools(view) {
 		for i, l := range pool.places {
-			if _, unserved := p.unserved[pool.all[i].place]; l.Leader == r.ID && (pool.all[i].kind != "" || !unserved) {
+			if _, unserved := p.unserved[pool.all[i].place]; l.Leader == r.ID && !unserved {
 				return false
 			}
 		}

@@ -6,16 +6,11 @@ import (
 
 // served are the partitions that this broker serves now.
 func (b *Broker) served() (ps []*partition.Partition) {
-	for _, ss := range *b.slots.Load() {
-		for _, s := range ss {
-			if s == nil {
-				continue
-			}
-			if p := s.p.Load(); p != nil {
-				ps = append(ps, p)
-			}
+	b.slots.Load().each(func(s *slot) {
+		if p, ok := s.served().(*partition.Partition); ok {
+			ps = append(ps, p)
 		}
-	}
+	})
 	return ps
 }
 

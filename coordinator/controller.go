@@ -199,7 +199,7 @@ func (c *controller) awaitServed(ctx context.Context, id projections.TopicID, fr
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for i := int(from); i < len(t.Partitions); i++ {
-			if !c.servedLocked(view, place{id, int32(i)}, t.Partitions[i], at) {
+			if !c.servedLocked(view, place{topic: id, index: int32(i)}, t.Partitions[i], at) {
 				return false
 			}
 		}

@@ -1,19 +1,20 @@
 // Package coordinator runs a broker of the cluster on the shared volume. Every process
-// follows the cluster stream into its view, keeps the partitions open that the view gives
-// it, and stands for controller; the one that is elected writes the stream.
+// follows the cluster stream into its view, keeps the partitions and the shards of consumer
+// groups open that the view gives it (a place, see slots.go), and stands for controller; the one that is elected writes the stream.
 //
 // # On the volume
 //
 //	sessions/<uuid>                   one for data, and one for each term as controller
 //	election/                         the election's records, see the package election
 //	meta/<volume ID>/cluster          the cluster stream, see metalog and projections
+//	meta/<volume ID>/groups/NN        a shard of consumer groups, see groupshard; made by its first owner
 //	topics/<topic ID>                 a topic's directory, see partition
 //	topics/~deleted~<topic ID>        a deleted topic on its way out
 //
 // # Between brokers
 //
 // On the inter-broker listener: BrokerRegistration (tag 10002: the data session) and
-// BrokerHeartbeat (tag 10000: how far the broker follows; 10001: partitions that it is to
+// BrokerHeartbeat (tag 10000: how far the broker follows; 10001: places that it is to
 // serve and does not, or still has). See wire.go. What a controller knows beyond the stream
 // it was told so, and a new one is told it again.
 //

@@ -9,7 +9,6 @@ import (
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
-	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
 
@@ -39,11 +38,11 @@ func (b *Broker) awaitClosing(ctx context.Context, s *slot, t *tenure, want proj
 	}
 	for {
 		open, err := substrate.Beside(deadline, func(look func()) { go look() }, func() (bool, error) {
-			owner, newest, err := metalog.NeedsSeal(b.v, partition.ManifestStream(s.topic, s.index), substrate.Epoch(want.Epoch), t.s.ID())
+			owner, newest, err := metalog.NeedsSeal(b.v, b.streamOf(s.place), substrate.Epoch(want.Epoch), t.s.ID())
 			old := newest < substrate.Epoch(want.Epoch)-1 && time.Since(began) < min(listingLag, b.opt.HandoverWait/2)
 			return b.lives(owner) || old, err
 		}, nil)
-		if err == nil && !open {
+		if err == nil && !open || unmade(s.place, err) {
 			return nil
 		}
 		select {

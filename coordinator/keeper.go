@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -20,13 +21,13 @@ var errGone = fmt.Errorf("%w: the topic is gone", kerr.UnknownTopicOrPartition)
 // errRetargeted ends a leadership that the view has given a higher epoch.
 var errRetargeted = errors.New("the view has another epoch for it")
 
-// keep drives one partition to being served until ctx ends (rule 2): whatever
+// keep drives one place to being served until ctx ends (rule 2): whatever
 // cannot be opened, or fails, is reported, given a higher epoch and opened again.
 func (b *Broker) keep(ctx context.Context, s *slot) {
 	defer b.leftBehind(s)
 	defer close(s.ended)
 	if s.before != nil {
-		// The session can lead the partition again only when its earlier time has ended.
+		// The session can lead the place again only when its earlier time has ended.
 		<-s.before.ended
 		s.before = nil
 	}
@@ -43,7 +44,7 @@ func (b *Broker) keep(ctx context.Context, s *slot) {
 		if s.want.Load().Epoch != want.Epoch {
 			continue // there is a newer one to try
 		}
-		b.log.Warn("partition is not served", "topic", b.nameOf(s.topic), "partition", s.index, "epoch", want.Epoch, "err", err)
+		b.log.Warn("not served", "what", b.name(s.place), "epoch", want.Epoch, "err", err)
 		b.awaitRetarget(ctx, s, want, err, &p)
 	}
 }
@@ -57,7 +58,7 @@ func (b *Broker) awaitRetarget(ctx context.Context, s *slot, want projections.Pa
 		}
 		next, err := b.nextEpoch(ctx, s)
 		if err != nil {
-			b.log.Warn("epochs of a partition cannot be listed", "topic", b.nameOf(s.topic), "partition", s.index, "err", err)
+			b.log.Warn("epochs cannot be listed", "what", b.name(s.place), "err", err)
 			continue
 		}
 		s.failed.Store(&unserved{place: s.place, epoch: want.Epoch, next: max(int32(next), want.Epoch+1)})
@@ -72,13 +73,21 @@ func (b *Broker) awaitRetarget(ctx context.Context, s *slot, want projections.Pa
 	}
 }
 
-// nextEpoch is above all epochs that the partition's stream shows. Whether it is free,
+// nextEpoch is above all epochs that the place's stream shows. Whether it is free,
 // the next claim decides.
 func (b *Broker) nextEpoch(ctx context.Context, s *slot) (substrate.Epoch, error) {
 	return substrate.Beside(ctx, func(look func()) { go look() }, func() (substrate.Epoch, error) {
-		return metalog.NextEpoch(b.v, partition.ManifestStream(s.topic, s.index))
+		e, err := metalog.NextEpoch(b.v, b.streamOf(s.place))
+		if unmade(s.place, err) {
+			return 0, nil
+		}
+		return e, err
 	}, nil)
 }
+
+// unmade reports the error of looking for a shard's stream that its first owner has yet to
+// make, or to see; a partition's is made with its topic.
+func unmade(at place, err error) bool { return at.kind != "" && errors.Is(err, fs.ErrNotExist) }
 
 func (b *Broker) nameOf(id projections.TopicID) string {
 	if t := b.View().TopicByID(id); t != nil {
@@ -87,7 +96,7 @@ func (b *Broker) nameOf(id projections.TopicID) string {
 	return id.String()
 }
 
-// sound is how long a partition is served before its next failure counts as the first:
+// sound is how long a place is served before its next failure counts as the first:
 // each leadership leaves a claim behind for good.
 const sound = 10 * time.Second
 
@@ -98,7 +107,7 @@ func (b *Broker) term(ctx context.Context, s *slot, want projections.Partition) 
 	if err != nil {
 		return 0, err
 	}
-	p, err := b.open(ctx, s, t, want)
+	h, err := b.open(ctx, s, t, want)
 	if err != nil {
 		// A session that is sealed, or still bound to an earlier leadership, opens
 		// nothing; another has to.
@@ -110,31 +119,31 @@ func (b *Broker) term(ctx context.Context, s *slot, want projections.Partition) 
 		}
 		return 0, err
 	}
-	if !b.admit(t, func() { b.serveLocked(s, p); s.trouble.Store(nil); s.failed.Store(nil) }) {
-		return 0, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(ctx, p))
+	if !b.admit(t, func() { b.serveLocked(s, h); s.trouble.Store(nil); s.failed.Store(nil) }) {
+		return 0, errors.Join(errors.New("the data session was replaced meanwhile"), b.abandon(ctx, h))
 	}
 	began := time.Now()
 	b.report()
-	err = b.serve(ctx, s, t, p, want)
+	err = b.serve(ctx, s, t, h, want)
 	if errors.Is(err, kerr.KafkaStorageError) {
 		s.fail(err)
-		s.last = p
+		s.last = h
 	}
-	s.p.Store(nil)
+	s.held.Store(nil)
 	t.served.Done()
 	if ctx.Err() != nil || errors.Is(err, errRetargeted) {
-		b.relinquish(p, s)
+		b.relinquish(h, s)
 		return time.Since(began), err
 	}
-	return time.Since(began), errors.Join(err, b.abandon(ctx, p))
+	return time.Since(began), errors.Join(err, b.abandon(ctx, h))
 }
 
-// serve returns why a partition that is served is so no more.
-func (b *Broker) serve(ctx context.Context, s *slot, t *tenure, p *partition.Partition, want projections.Partition) error {
+// serve returns why what is served is so no more.
+func (b *Broker) serve(ctx context.Context, s *slot, t *tenure, h held, want projections.Partition) error {
 	for {
 		select {
-		case <-p.Done():
-			return fmt.Errorf("ended: %w", orUnsaid(p.Err()))
+		case <-h.Done():
+			return fmt.Errorf("ended: %w", orUnsaid(h.Err()))
 		case <-t.s.Fenced():
 			return substrate.ErrFenced
 		case <-ctx.Done():
@@ -158,16 +167,6 @@ func isVolumes(err error) bool {
 	return true
 }
 
-// serveLocked shows a partition, under the configuration that the view has now: it
-// was opened under an earlier one, perhaps, and changes reach only what is shown.
-func (b *Broker) serveLocked(s *slot, p *partition.Partition) {
-	view := b.View()
-	if t := view.TopicByID(s.topic); t != nil {
-		p.Reconfigure(b.partitionConfig(view, t))
-	}
-	s.p.Store(p)
-}
-
 func orUnsaid(err error) error {
 	if err == nil {
 		return errors.New("for no stated reason")
@@ -175,9 +174,9 @@ func orUnsaid(err error) error {
 	return err
 }
 
-// open opens the partition under the epoch that the view gives it, after its leader has
-// closed it, where that was asked to.
-func (b *Broker) open(ctx context.Context, s *slot, t *tenure, want projections.Partition) (*partition.Partition, error) {
+// open opens the place under the epoch that the view gives it, after its leader has closed
+// it, where that was asked to.
+func (b *Broker) open(ctx context.Context, s *slot, t *tenure, want projections.Partition) (held, error) {
 	if want.Handover {
 		if err := b.awaitClosing(ctx, s, t, want); err != nil {
 			return nil, err
@@ -191,62 +190,61 @@ func (b *Broker) open(ctx context.Context, s *slot, t *tenure, want projections.
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	view := b.View()
-	topic := view.TopicByID(s.topic)
-	if topic == nil {
-		return nil, errGone
+	var h held
+	var err error
+	if s.kind != "" {
+		h, err = b.openShard(s, t, want)
+	} else {
+		h, err = b.openPartition(s, t, want)
 	}
-	cfg := b.partitionConfig(view, topic)
-	cfg.After = s.last
-	// Not ctx: an opening that is given up halfway leaves an epoch that nobody has closed,
-	// and who is to lead next would wait for that.
-	p, err := b.opt.open(b.run, t.s, s.topic, topic.Name, s.index, want.Epoch, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open in epoch %d: %w", want.Epoch, err)
 	}
-	s.last = nil
-	return p, nil
+	return h, nil
 }
 
-func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic) partition.Config {
-	cfg := b.opt.PartitionConfig(view, t)
-	cfg.Node = b.opt.NodeID
-	cfg.Room, cfg.Recovery = b.space.room, b.recovery
-	if cfg.Now == nil {
-		cfg.Now = b.opt.Now
+// streamOf is where a place's epochs are claimed.
+func (b *Broker) streamOf(at place) string {
+	if at.kind != "" {
+		return shardStream(b.v, at.kind, at.index)
 	}
-	if cfg.Log == nil {
-		cfg.Log = b.log
-	}
-	return cfg
+	return partition.ManifestStream(at.topic, at.index)
 }
 
-// relinquish hands a partition over cleanly, or at least lets go of its files.
-func (b *Broker) relinquish(p *partition.Partition, s *slot) {
+// name is how people know a place.
+func (b *Broker) name(at place) string {
+	if at.kind != "" {
+		return fmt.Sprintf("%s-%d", at.kind, at.index)
+	}
+	return fmt.Sprintf("%s-%d", b.nameOf(at.topic), at.index)
+}
+
+// relinquish hands a place over cleanly, or at least lets go of its files.
+func (b *Broker) relinquish(h held, s *slot) {
 	if back, ok := takePlace(b.hard, b.transit); ok {
 		defer back()
 	}
-	if err := p.Relinquish(b.hard); err != nil {
-		b.log.Info("partition was left without a closed manifest", "topic", b.nameOf(s.topic), "partition", s.index, "err", err)
-		_ = p.Abandon(b.hard)
+	if err := h.Relinquish(b.hard); err != nil {
+		b.log.Info("left without a closed entry", "what", b.name(s.place), "err", err)
+		_ = h.Abandon(b.hard)
 	}
 }
 
-// letGo is how long the calls of a partition that has ended may take to return before its
-// session is taken for lost. While they hang, the partition would hang under any session.
+// letGo is how long the calls of what has ended may take to return before its session is
+// taken for lost. While they hang, it would hang under any session.
 const letGo = 2 * time.Minute
 
-// abandon waits for the files of a partition that has ended to be closed. Where that
-// takes too long its session cannot lead it again, and opening will say so. When the
+// abandon waits for the files of what has ended to be closed. Where that takes too long its
+// session cannot lead it again, and opening will say so. When the
 // keeper is to end, there is less time.
-func (b *Broker) abandon(ctx context.Context, p *partition.Partition) error {
+func (b *Broker) abandon(ctx context.Context, h held) error {
 	ctx, cancel := context.WithTimeout(ctx, letGo)
 	defer cancel()
-	err := p.Abandon(ctx)
+	err := h.Abandon(ctx)
 	if err == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	end, cancel := context.WithTimeout(b.hard, settle)
 	defer cancel()
-	return p.Abandon(end)
+	return h.Abandon(end)
 }

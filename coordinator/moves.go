@@ -15,7 +15,7 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-// move is a handover under way: of one partition, between two brokers that live.
+// move is a handover under way: of one place, between two brokers that live.
 type move struct {
 	place
 	from, to int32
@@ -39,8 +39,8 @@ func (c *controller) settleMoves(view *projections.Cluster) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at, m := range c.mu.moves {
-		t := view.TopicByID(at.topic)
-		if t == nil || t.Partitions[at.index].Epoch != m.epoch || c.servedLocked(view, at, t.Partitions[at.index], m.at) {
+		now, ok := led{place: at}.in(view)
+		if !ok || now.Epoch != m.epoch || c.servedLocked(view, at, now, m.at) {
 			delete(c.mu.moves, at)
 		}
 	}
@@ -106,9 +106,6 @@ func (c *controller) unsettle() {
 // busy reports a place that is on its way, or was, in vain, a moment ago, or that its
 // leader does not serve and so could not hand over.
 func (c *controller) busy(b projections.Broker, l led) bool {
-	if l.kind != "" {
-		return false
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, moving := c.mu.moves[l.place]
@@ -127,7 +124,7 @@ func (c *controller) busy(b projections.Broker, l led) bool {
 func (c *controller) wasAsked(l led) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return l.kind == "" && c.mu.asked[l.place]
+	return c.mu.asked[l.place]
 }
 
 // hand publishes handovers of what is still led as it was, to whom lives, and returns which
@@ -143,9 +140,7 @@ func (c *controller) hand(ctx context.Context, reason string, what []led, to []i
 				continue
 			}
 			fs = append(fs, l.give(to[i], true))
-			if l.kind == "" {
-				begun = append(begun, move{place: l.place, from: l.now.Leader, to: to[i], epoch: l.now.Epoch + 1})
-			}
+			begun = append(begun, move{place: l.place, from: l.now.Leader, to: to[i], epoch: l.now.Epoch + 1})
 		}
 		return projections.NewEvents(fs...)
 	})
@@ -197,11 +192,12 @@ func (c *controller) redrive(view *projections.Cluster) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	reason := fmt.Sprintf("partitions are opened anew: %d", len(failed))
+	again := slices.SortedFunc(maps.Keys(failed), place.compare)
+	reason := fmt.Sprintf("opened anew: %d", len(failed))
 	_, err := c.b.publish(c.ctx, reason, func(v *projections.Cluster) ([]metalog.Event, error) {
 		var fs []projections.Fact
-		for at, u := range failed {
-			l := led{place: at}
+		for _, at := range again {
+			u, l := failed[at], led{place: at}
 			now, ok := l.in(v)
 			if !ok || now.Epoch != u.epoch {
 				continue
@@ -213,7 +209,6 @@ func (c *controller) redrive(view *projections.Cluster) error {
 			}
 			fs = append(fs, l.giveAt(leader, max(now.Epoch+1, u.next), handover))
 		}
-		slices.SortFunc(fs, byPlace)
 		return projections.NewEvents(fs...)
 	})
 	return err
@@ -232,15 +227,6 @@ func (c *controller) giveBack(v *projections.Cluster, l led) (leader int32, hand
 	delete(c.mu.moves, l.place)
 	c.mu.stuck[l.place] = time.Now()
 	return m.from, true
-}
-
-// byPlace gives facts of leaders one order, whatever order they were found in.
-func byPlace(a, b projections.Fact) int {
-	x, y := a.(*projections.PartitionLeaderChanged), b.(*projections.PartitionLeaderChanged)
-	if d := slices.Compare(x.TopicID[:], y.TopicID[:]); d != 0 {
-		return d
-	}
-	return int(x.Partition - y.Partition)
 }
 
 // LeaderMove is a partition that is to have another leader, or that is on its way.
@@ -282,7 +268,7 @@ func (b *Broker) moveSome(ctx context.Context, moves []LeaderMove, which []int, 
 	var asked []int
 	for _, i := range which {
 		m := moves[i]
-		l := led{place: place{m.TopicID, m.Partition}}
+		l := led{place: place{topic: m.TopicID, index: m.Partition}}
 		now, ok := l.in(view)
 		l.now = now
 		switch {
@@ -330,6 +316,9 @@ func (b *Broker) Moving() (out []LeaderMove) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.movesLocked() {
+		if m.kind != "" {
+			continue // no client knows of shards
+		}
 		out = append(out, LeaderMove{TopicID: m.topic, Partition: m.index, From: m.from, To: m.to})
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"kaas.dev/kaas/coordinator/election"
+	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
@@ -48,6 +49,9 @@ type Options struct {
 	// GroupShards and TxnShards are how many shards the coordinators have, fixed when they
 	// are first made; 16 each.
 	GroupShards, TxnShards int32
+	// Groups are the options of the shards of consumer groups. Node, View, Check, the history's
+	// bounds, Now and Log are filled in.
+	Groups groupshard.Options
 	// PartitionConfig gives the configuration that a topic's partitions go by, in a
 	// view. It runs whenever the view changes it, and must not wait. Nil means
 	// partition's defaults. Now, Node and Log are filled in.

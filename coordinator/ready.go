@@ -38,6 +38,11 @@ func (b *Broker) NotReady() error {
 		return errFenced
 	}
 	opening, offline, why := 0, 0, []string(nil)
+	eachSlot(b.slots.Load().shards[projections.ShardGroups], func(s *slot) {
+		if s.served() == nil {
+			opening++
+		}
+	})
 	b.unserved(func(t *projections.Topic, index int32) {
 		err := b.Offline(t.ID, index)
 		switch {
@@ -66,7 +71,7 @@ func (b *Broker) unserved(f func(t *projections.Topic, index int32)) {
 			if p.Leader != b.opt.NodeID {
 				continue
 			}
-			if s := b.slot(t.ID, int32(i)); s == nil || s.p.Load() == nil {
+			if b.slot(t.ID, int32(i)).served() == nil {
 				f(t, int32(i))
 			}
 		}

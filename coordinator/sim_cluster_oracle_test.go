@@ -57,7 +57,7 @@ func served(b *Broker) (out []place) {
 	for _, t := range b.View().Topics() {
 		for i := range t.Partitions {
 			if _, err := b.Partition(t.ID, int32(i)); err == nil {
-				out = append(out, place{t.ID, int32(i)})
+				out = append(out, place{topic: t.ID, index: int32(i)})
 			}
 		}
 	}
@@ -305,7 +305,7 @@ func (w *clusterSim) compareCluster(ps []*simProc) error {
 			continue
 		}
 		for i, now := range t.Partitions {
-			if err := w.comparePartition(ctx, ps, place{t.ID, int32(i)}, now); err != nil {
+			if err := w.comparePartition(ctx, ps, place{topic: t.ID, index: int32(i)}, now); err != nil {
 				return fmt.Errorf("%s/%d: %w", t.Name, i, err)
 			}
 		}

@@ -16,7 +16,7 @@ func TestWhatWasStuckIsMovedLater(t *testing.T) {
 		ctl.mu.Lock()
 		defer ctl.mu.Unlock()
 		for i := range int32(4) {
-			ctl.mu.stuck[place{topic.ID, i}] = since
+			ctl.mu.stuck[place{topic: topic.ID, index: i}] = since
 		}
 	}
 	stuck(time.Now())

@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -17,7 +19,7 @@ const (
 	// broker follows. In an answer, also of an admin request: the newest that the
 	// controller has committed.
 	PositionTag = 10000
-	unservedTag = 10001 // partitions that the broker is to serve and does not, or still has
+	unservedTag = 10001 // places that the broker is to serve and does not, or still has
 	sessionTag  = 10002 // the broker's data session
 )
 
@@ -50,13 +52,23 @@ func tag(tags *kmsg.Tags, key uint32) (val []byte, ok bool) {
 	return val, ok
 }
 
-// place is a partition by what does not change.
+// place is what has a leader, by what does not change: a partition of a topic, or a
+// coordinator's shard of a kind.
 type place struct {
-	topic projections.TopicID
+	kind  projections.ShardKind // of a shard; empty for a partition
+	topic projections.TopicID   // of a partition; zero for a shard
 	index int32
 }
 
-// unserved says of a partition that its leader does not serve it under the epoch that it
+// compare gives places one order.
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.kind, q.kind), slices.Compare(p.topic[:], q.topic[:]), cmp.Compare(p.index, q.index))
+}
+
+// shardKinds are the kinds of shards by their number on the wire, where 0 is a partition.
+var shardKinds = []projections.ShardKind{"", projections.ShardGroups, projections.ShardTxns}
+
+// unserved says of a place that its leader does not serve it under the epoch that it
 // was given. next is 0 while it is being opened; above 0, opening it has failed, or it
 // has ended, and next is above every epoch that its stream shows. stillHeld says that the
 // broker is no leader of it any more, and has not let go of its files yet.
@@ -67,10 +79,11 @@ type unserved struct {
 
 const stillHeld = -1
 
-const unservedBytes = 16 + 3*4
+const unservedBytes = 1 + 16 + 3*4
 
 func appendUnserved(b []byte, us []unserved) []byte {
 	for _, u := range us {
+		b = append(b, byte(slices.Index(shardKinds, u.kind)))
 		b = append(b, u.topic[:]...)
 		b = binary.BigEndian.AppendUint32(b, uint32(u.index))
 		b = binary.BigEndian.AppendUint32(b, uint32(u.epoch))
@@ -85,9 +98,11 @@ func parseUnserved(b []byte) ([]unserved, error) {
 	}
 	us := make([]unserved, 0, len(b)/unservedBytes)
 	for ; len(b) > 0; b = b[unservedBytes:] {
-		u := unserved{place: place{projections.TopicID(b[:16]), int32(binary.BigEndian.Uint32(b[16:]))},
-			epoch: int32(binary.BigEndian.Uint32(b[20:])), next: int32(binary.BigEndian.Uint32(b[24:]))}
-		us = append(us, u)
+		if int(b[0]) >= len(shardKinds) {
+			return nil, fmt.Errorf("tag %d has a place of unknown kind %d", unservedTag, b[0])
+		}
+		at := place{shardKinds[b[0]], projections.TopicID(b[1:17]), int32(binary.BigEndian.Uint32(b[17:]))}
+		us = append(us, unserved{place: at, epoch: int32(binary.BigEndian.Uint32(b[21:])), next: int32(binary.BigEndian.Uint32(b[25:]))})
 	}
 	return us, nil
 }

@@ -92,6 +92,12 @@ func (g *Group) ID() string { return g.id }
 // State is the group's state as Kafka names it.
 func (g *Group) State() string { return g.state.String() }
 
+// Configure makes cfg the settings from now on.
+func (g *Group) Configure(cfg Config) { g.cfg = cfg }
+
+// ProtocolType is that of the members, or of the last ones; empty if there were none.
+func (g *Group) ProtocolType() string { return g.protocolType }
+
 // Generation is that of the last rebalance.
 func (g *Group) Generation() int32 { return g.generation }
 

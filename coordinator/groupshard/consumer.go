@@ -1,0 +1,119 @@
+package groupshard
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"kaas.dev/kaas/coordinator/groupshard/consumer"
+	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/groups"
+)
+
+// ConsumerHeartbeat answers a ConsumerGroupHeartbeat (KIP-848). Errors are kerr's.
+func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatRequest) (consumer.HeartbeatResponse, error) {
+	s.hear(r.GroupID, r.MemberID, time.Now())
+	r.NewID = uuid.NewString()
+	decide := func(st *groups.Shard) (fs []groups.Fact, resp consumer.HeartbeatResponse, err error) {
+		view := s.opt.View()
+		return consumer.Heartbeat(st.Group(r.GroupID), view, s.consumerConfig(view, r.GroupID), s.opt.Now(), r)
+	}
+	// Most change nothing, and need not wait for the volume.
+	st := s.w.Committed().State
+	fs, resp, err := decide(st)
+	if err != nil || len(fs) > 0 || s.w.Err() != nil {
+		err = s.publish(ctx, "group "+r.GroupID, func(st *groups.Shard) (_ []groups.Fact, err error) {
+			fs, resp, err = decide(st)
+			return fs, err
+		})
+	}
+	if err != nil {
+		return consumer.HeartbeatResponse{}, err
+	}
+	s.watch(r.GroupID, resp)
+	return resp, nil
+}
+
+// hear begins a member's session anew.
+func (s *Shard) hear(group, member string, now time.Time) {
+	k := timerKey{sessionTimer, group, member}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.timers.has(k) && !s.mu.ended {
+		s.armLocked(k, now.Add(s.config(group).Consumer.SessionTimeout))
+	}
+}
+
+// watch sets a member's deadlines as an answer to it has them.
+func (s *Shard) watch(group string, r consumer.HeartbeatResponse) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.ended {
+		return
+	}
+	session, revoke := timerKey{sessionTimer, group, r.MemberID}, timerKey{rebalanceTimer, group, r.MemberID}
+	if r.Left {
+		s.mu.timers.drop(session)
+	} else {
+		s.armLocked(session, now.Add(r.SessionTimeout))
+	}
+	switch {
+	case r.RebalanceTimeout == 0:
+		s.mu.timers.drop(revoke)
+	case r.RevokesAnew || !s.mu.timers.has(revoke):
+		s.armLocked(revoke, now.Add(r.RebalanceTimeout))
+	}
+	if r.Replaced != "" {
+		s.mu.timers.drop(timerKey{sessionTimer, group, r.Replaced})
+		s.mu.timers.drop(timerKey{rebalanceTimer, group, r.Replaced})
+	}
+}
+
+// watchMembersLocked begins the deadlines of members that are committed.
+func (s *Shard) watchMembersLocked(view *projections.Cluster, g *groups.Group, now time.Time) {
+	if g.Consumer == nil {
+		return
+	}
+	cfg := s.consumerConfig(view, g.ID)
+	for id, m := range g.Consumer.Members {
+		s.armLocked(timerKey{sessionTimer, g.ID, id}, now.Add(consumer.SessionTimeout(m, cfg)))
+		if m.State == groups.UnrevokedPartitions {
+			s.armLocked(timerKey{rebalanceTimer, g.ID, id}, now.Add(m.RebalanceTimeout))
+		}
+	}
+}
+
+// fenceMember takes out a member that was not heard, or did not give up what it must, in
+// time. It is tried until it is done, or the member has a deadline again (rule 2).
+func (s *Shard) fenceMember(ctx context.Context, k timerKey) {
+	for {
+		err := s.publish(ctx, "member of "+k.group+" timed out", func(st *groups.Shard) ([]groups.Fact, error) {
+			g := st.Group(k.group)
+			if g == nil || g.Consumer == nil || g.Consumer.Members[k.member] == nil || s.armed(k) ||
+				k.kind == rebalanceTimer && g.Consumer.Members[k.member].State != groups.UnrevokedPartitions {
+				return nil, nil
+			}
+			view := s.opt.View()
+			return consumer.Fence(g, view, s.consumerConfig(view, k.group), s.opt.Now(), k.member), nil
+		})
+		if err == nil || !s.retry(ctx) {
+			return
+		}
+		s.opt.Log.Warn("member is not fenced yet", "shard", s.name, "group", k.group, "member", k.member, "err", err)
+	}
+}
+
+// consumerConfig is what a group of the next-generation protocol goes by.
+func (s *Shard) consumerConfig(view *projections.Cluster, group string) consumer.Config {
+	cfg := s.opt.Config(view, group).Consumer
+	cfg.Memory = &s.memory
+	return cfg
+}
+
+func (s *Shard) armed(k timerKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.timers.has(k)
+}
