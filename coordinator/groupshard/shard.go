@@ -35,7 +35,8 @@ type Shard struct {
 	// anything or during I/O.
 	mu struct {
 		sync.Mutex
-		live   map[string]*live // groups under the classic protocol
+		live   map[string]*live          // groups under the classic protocol
+		staged map[int64]map[string]bool // groups in which a producer has staged offsets
 		timers timers
 		ended  bool
 		wake   chan struct{} // to the loop: an earlier deadline
@@ -68,7 +69,7 @@ func Open(ctx context.Context, s *substrate.Session, stream string, epoch int32,
 	sh := &Shard{name: path.Base(path.Dir(stream)) + "-" + path.Base(stream), opt: opt, w: w}
 	sh.ctx, sh.cancel = context.WithCancel(context.Background())
 	sh.mu.live = map[string]*live{}
-	sh.mu.timers = timers{}
+	sh.mu.staged = map[int64]map[string]bool{}
 	sh.mu.wake = make(chan struct{}, 1)
 	sh.load(time.Now())
 	sh.wg.Go(sh.run)
@@ -85,6 +86,9 @@ func (s *Shard) load(now time.Time) {
 			s.settleLocked(s.makeLiveLocked(g.ID, g.Classic, now))
 		}
 		s.watchMembersLocked(view, g, now)
+		for producer := range g.Pending {
+			s.stagedLocked(producer, g.ID)
+		}
 	}
 }
 

@@ -1,0 +1,90 @@
+package groupshard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/projections/groups"
+)
+
+// Producer is a transactional producer in one of its epochs.
+type Producer struct {
+	ID    int64
+	Epoch int16
+}
+
+// CommitTxn stages offsets, which the end of the producer's transaction commits or drops
+// (TxnOffsetCommit, KIP-98, KIP-447). Errors are kerr's.
+func (s *Shard) CommitTxn(ctx context.Context, c Commit, p Producer) error {
+	return s.publish(ctx, "offsets staged", func(st *groups.Shard) ([]groups.Fact, error) {
+		g := st.Group(c.Group)
+		if err := s.mayCommit(g, c, true); err != nil {
+			return nil, err
+		}
+		if g != nil {
+			if old, ok := g.Pending[p.ID]; ok && old.Epoch > p.Epoch {
+				return nil, fmt.Errorf("%w: producer %d has epoch %d by now", kerr.InvalidProducerEpoch, p.ID, old.Epoch)
+			}
+		}
+		if len(c.Topics) == 0 {
+			return nil, nil
+		}
+		s.mu.Lock()
+		s.stagedLocked(p.ID, c.Group)
+		s.mu.Unlock()
+		return []groups.Fact{groups.Stage(g, c.Group, p.ID, p.Epoch, s.nowMs(), c.Topics)}, nil
+	})
+}
+
+// stagedLocked notes a group in which the producer may have staged offsets.
+func (s *Shard) stagedLocked(producer int64, group string) {
+	gs := s.mu.staged[producer]
+	if gs == nil {
+		gs = map[string]bool{}
+		s.mu.staged[producer] = gs
+	}
+	gs[group] = true
+}
+
+// EndTxn ends what the producer has staged in any group of the shard, as a transaction
+// marker of the epoch does in a partition: of an earlier epoch it means nothing. To do it
+// once more does nothing.
+func (s *Shard) EndTxn(ctx context.Context, p Producer, commit bool) error {
+	err := s.publish(ctx, "transaction ended", func(st *groups.Shard) (fs []groups.Fact, _ error) {
+		for _, id := range s.stagedIn(st, p.ID) {
+			if st.Group(id).Pending[p.ID].Epoch <= p.Epoch {
+				fs = append(fs, &groups.TxnOffsetsEnded{Group: id, Producer: p.ID, Committed: commit, Time: s.nowMs()})
+			}
+		}
+		return fs, nil
+	})
+	if err != nil {
+		return err
+	}
+	// What is ended by now is forgotten, where the stream orders it among what is staged.
+	return s.publish(ctx, "transaction ended", func(st *groups.Shard) ([]groups.Fact, error) {
+		s.stagedIn(st, p.ID)
+		return nil, nil
+	})
+}
+
+// stagedIn returns the groups in which the producer has staged offsets, in order, and forgets
+// the others. It is called where the stream orders it.
+func (s *Shard) stagedIn(st *groups.Shard, producer int64) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gs := s.mu.staged[producer]
+	for id := range gs {
+		if g := st.Group(id); g == nil || len(g.Pending[producer].Offsets) == 0 {
+			delete(gs, id)
+		}
+	}
+	if len(gs) == 0 {
+		delete(s.mu.staged, producer)
+	}
+	return slices.Sorted(maps.Keys(gs))
+}
