@@ -303,3 +303,15 @@ func TestClassicMembersNoticeTopics(t *testing.T) {
 	w.rejoins("A", "a:0,1", 10, "a:0,1,2")
 	w.beats("A", 10, nil)
 }
+
+func TestWhoGoesBackKeepsWhatItHasNotGivenUp(t *testing.T) {
+	w := migrating(t, "a:2")
+	w.classicGroup(map[string]string{"A": "a:0,1"})
+	w.want(join("C", "a"), 8, "")
+	w.rejoins("A", "a:0,1", 7, "a:0") // it has yet to give up the other
+	w.want(beatAt("C", -1), -1, "-")
+	a, err := unpack(w.g.Classic.Members[0].Assignment, w.topics)
+	if got := w.text(a); err != nil || got != "a:0,1" {
+		t.Fatalf("A has %q, %v", got, err)
+	}
+}
