@@ -110,6 +110,9 @@ func (w *world) beat(r HeartbeatRequest) (HeartbeatResponse, error) {
 // than without.
 func (w *world) decidesAgain(r HeartbeatRequest, facts []groups.Fact, resp HeartbeatResponse) {
 	w.t.Helper()
+	if _, ok := w.t.(*testing.B); ok {
+		return
+	}
 	cfg := w.cfg
 	cfg.Memory = nil
 	again, resp2, _ := Heartbeat(w.g, w.topics, cfg, w.now, r)
