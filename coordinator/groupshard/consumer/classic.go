@@ -164,14 +164,16 @@ func ClassicSync(g *groups.Group, t Topics, r SyncRequest) (protocol string, ass
 
 // ClassicHeartbeat answers the Heartbeat of a classic member. It is REBALANCE_IN_PROGRESS,
 // with the consequence that it has at a sync, while the member should join anew: there is a
-// new epoch, it has something to give up, or what it waits for is free.
-func ClassicHeartbeat(g *groups.Group, t Topics, memberID string, instanceID *string, generation int32) error {
-	d := newDraft(g, g.ID, t, Config{}, time.Time{})
+// new epoch, or will be since the topics have changed; it has something to give up; or what
+// it waits for is free.
+func ClassicHeartbeat(g *groups.Group, t Topics, cfg Config, memberID string, instanceID *string, generation int32) error {
+	d := newDraft(g, g.ID, t, cfg, time.Time{})
 	m, err := d.current(memberID, instanceID, generation)
 	if err != nil {
 		return err
 	}
-	if m.Epoch < d.epoch || m.State == groups.UnrevokedPartitions || m.State == groups.UnreleasedPartitions && !d.waits(m) {
+	if m.Epoch < d.epoch || m.State == groups.UnrevokedPartitions || d.rehash(false) ||
+		m.State == groups.UnreleasedPartitions && !d.waits(m) {
 		return fmt.Errorf("member %q of group %q: %w", m.ID, g.ID, kerr.RebalanceInProgress)
 	}
 	return nil

@@ -83,7 +83,7 @@ func (w *world) rejoins(id, owned string, generation int32, assignment string) {
 
 func (w *world) beats(id string, generation int32, want *kerr.Error) {
 	w.t.Helper()
-	wantCode(w.t, ClassicHeartbeat(w.g, w.topics, id, nil, generation), want)
+	wantCode(w.t, ClassicHeartbeat(w.g, w.topics, w.cfg, id, nil, generation), want)
 }
 
 func migrating(t tester, topics ...string) *world {
@@ -184,7 +184,7 @@ func TestClassicRequests(t *testing.T) {
 		return func(w *world) error { _, _, err := ClassicSync(w.g, w.topics, r); return err }
 	}
 	beat := func(id string, instance *string, generation int32) func(*world) error {
-		return func(w *world) error { return ClassicHeartbeat(w.g, w.topics, id, instance, generation) }
+		return func(w *world) error { return ClassicHeartbeat(w.g, w.topics, w.cfg, id, instance, generation) }
 	}
 	leave := func(id string, instance *string) func(*world) error {
 		return func(w *world) error {
@@ -284,5 +284,34 @@ func TestSeveralLeaveAtOnce(t *testing.T) {
 	w.fold(facts)
 	if len(w.g.Consumer.Members) != 1 {
 		t.Fatalf("members %v", w.g.Consumer.Members)
+	}
+}
+
+// CASES E-03.
+func TestClassicMembersNoticeTopics(t *testing.T) {
+	w := migrating(t, "a:2")
+	w.cfg.Downgrade = false
+	w.classicGroup(map[string]string{"A": "a:0,1"})
+	w.must(join("C", "a"))
+	w.fence("C")
+	w.rejoins("A", "", 9, "a:0,1")
+	w.beats("A", 9, nil)
+	w.create("b", 1)
+	w.beats("A", 9, nil)
+	w.grow("a", 3)
+	w.beats("A", 9, kerr.RebalanceInProgress)
+	w.rejoins("A", "a:0,1", 10, "a:0,1,2")
+	w.beats("A", 10, nil)
+}
+
+func TestWhoGoesBackKeepsWhatItHasNotGivenUp(t *testing.T) {
+	w := migrating(t, "a:2")
+	w.classicGroup(map[string]string{"A": "a:0,1"})
+	w.want(join("C", "a"), 8, "")
+	w.rejoins("A", "a:0,1", 7, "a:0") // it has yet to give up the other
+	w.want(beatAt("C", -1), -1, "-")
+	a, err := unpack(w.g.Classic.Members[0].Assignment, w.topics)
+	if got := w.text(a); err != nil || got != "a:0,1" {
+		t.Fatalf("A has %q, %v", got, err)
 	}
 }

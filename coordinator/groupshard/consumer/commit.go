@@ -23,7 +23,7 @@ func MayCommit(g *groups.Group, memberID string, instanceID *string, epoch int32
 		return fmt.Errorf("member %q of group %q: %w", memberID, g.ID, kerr.UnknownMemberID)
 	case epoch == m.Epoch && epoch >= 0:
 		return nil
-	case epoch > 0 && epoch == m.PreviousEpoch && m.Epoch > 0 && m.Classic == nil && has(m, topics):
+	case epoch > 0 && epoch == m.PreviousEpoch && m.Epoch > 0 && m.Classic == nil && hasAll(m, topics):
 		return nil
 	default:
 		return stale(m, epoch)
@@ -38,13 +38,12 @@ func stale(m *groups.ConsumerMember, epoch int32) error {
 	return fmt.Errorf("member %q is at epoch %d, not %d: %w", m.ID, m.Epoch, epoch, kerr.StaleMemberEpoch)
 }
 
-// has reports whether a member has not given up any of some partitions.
-func has(m *groups.ConsumerMember, topics []groups.TopicOffsets) bool {
+// hasAll reports whether a member has not given up any of some partitions.
+func hasAll(m *groups.ConsumerMember, topics []groups.TopicOffsets) bool {
+	a := has(m)
 	for _, t := range topics {
 		for _, p := range t.Partitions {
-			_, assigned := slices.BinarySearch(m.Assigned[t.Topic], p.Partition)
-			_, revoking := slices.BinarySearch(m.Revoking[t.Topic], p.Partition)
-			if !assigned && !revoking {
+			if _, ok := slices.BinarySearch(a[t.Topic], p.Partition); !ok {
 				return false
 			}
 		}

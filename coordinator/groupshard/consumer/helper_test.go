@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -96,12 +97,30 @@ func (w *world) beat(r HeartbeatRequest) (HeartbeatResponse, error) {
 	w.t.Helper()
 	r.GroupID, r.Version = "g", 1
 	facts, resp, err := Heartbeat(w.g, w.topics, w.cfg, w.now, r)
+	w.decidesAgain(r, facts, resp)
 	if err == nil {
 		w.fold(facts)
 	} else if len(facts) > 0 {
 		w.t.Fatalf("%d facts with error %v", len(facts), err)
 	}
 	return resp, err
+}
+
+// decidesAgain fails if the same request has another outcome, or has with a memory another
+// than without.
+func (w *world) decidesAgain(r HeartbeatRequest, facts []groups.Fact, resp HeartbeatResponse) {
+	w.t.Helper()
+	if _, ok := w.t.(*testing.B); ok {
+		return
+	}
+	cfg := w.cfg
+	cfg.Memory = nil
+	again, resp2, _ := Heartbeat(w.g, w.topics, cfg, w.now, r)
+	a, err1 := groups.NewEvents(facts...)
+	b, err2 := groups.NewEvents(again...)
+	if err1 != nil || err2 != nil || !reflect.DeepEqual(a, b) || !reflect.DeepEqual(resp, resp2) {
+		w.t.Fatalf("decides %v and answers %+v, then %v and %+v", facts, resp, again, resp2)
+	}
 }
 
 func (w *world) must(r HeartbeatRequest) HeartbeatResponse {

@@ -8,8 +8,11 @@ import (
 	"kaas.dev/kaas/projections/groups"
 )
 
-// mostPatterns is how many patterns' matches a memory holds before it forgets all.
-const mostPatterns = 1000
+// How much a memory holds before it forgets all.
+const (
+	mostPatterns = 1000
+	mostGroups   = 100_000
+)
 
 // Memory spares the work that gives the same result at nearly every heartbeat: what a
 // pattern matches, and what the topics of a group's subscriptions look like. It holds that
@@ -34,7 +37,7 @@ type sum struct {
 func (m *Memory) look(t Topics, f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.topics != t || m.mu.matches == nil || len(m.mu.matches) > mostPatterns {
+	if m.mu.topics != t || m.mu.matches == nil || len(m.mu.matches) > mostPatterns || len(m.mu.sums) > mostGroups {
 		m.mu.topics = t
 		m.mu.matches, m.mu.sums = map[string][]*projections.Topic{}, map[string]sum{}
 	}

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,10 +89,22 @@ func (d *draft) downgrade() (c groups.Classic, ok bool) {
 		c.Members = append(c.Members, groups.ClassicMember{
 			ID: m.ID, InstanceID: m.InstanceID, ClientID: m.ClientID, Host: m.Host,
 			SessionTimeout: m.Classic.SessionTimeout, RebalanceTimeout: m.RebalanceTimeout,
-			Protocols: m.Classic.Protocols, Assignment: pack(m.Assigned, meta.Version, d.topics),
+			Protocols: m.Classic.Protocols, Assignment: pack(has(m), meta.Version, d.topics),
 		})
 	}
 	return c, true
+}
+
+// has is what a member may own: what it is to give up too, until it has.
+func has(m *groups.ConsumerMember) groups.Assignment {
+	if len(m.Revoking) == 0 {
+		return m.Assigned
+	}
+	out := maps.Clone(m.Revoking)
+	for id, ps := range m.Assigned {
+		out[id] = either(out[id], ps)
+	}
+	return out
 }
 
 // elect chooses the classic protocol: each member votes for the first on its list that all

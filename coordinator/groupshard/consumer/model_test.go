@@ -27,8 +27,19 @@ type client struct {
 	has      map[partition]bool // what it may process
 	told     map[partition]bool
 	said     map[partition]bool // that it has, last; nil if that may not have arrived
-	alive    bool
+	// classic is the kind of a classic member: eager ones give up all to join.
+	classic kind
+	rejoin  bool // it has to join; otherwise, if it has not heard of an assignment, to sync
+	sync    bool
 }
+
+type kind int8
+
+const (
+	modern kind = iota
+	eager
+	cooperative
+)
 
 func (c *client) String() string {
 	return fmt.Sprintf("%s at %d has %d told %d said %v", c.id, c.epoch, len(c.has), len(c.told), c.said != nil)
@@ -76,6 +87,7 @@ func setOf(a groups.Assignment) map[partition]bool {
 // drop forgets everything, as a member does that is fenced or begins.
 func (c *client) drop() {
 	c.epoch, c.has, c.told, c.said = 0, map[partition]bool{}, map[partition]bool{}, nil
+	c.rejoin, c.sync = true, false
 }
 
 // release gives up what the client is no longer told to have.
@@ -111,6 +123,10 @@ func newModel(t *rapid.T) *model {
 
 // beat sends a client's heartbeat; its answer may be lost.
 func (m *model) beat(t *rapid.T, c *client, lost bool) {
+	if c.classic != modern && c.epoch >= 0 {
+		m.classicBeat(t, c, lost)
+		return
+	}
 	r := c.request()
 	resp, err := m.world.beat(r)
 	switch {
@@ -137,7 +153,7 @@ func (m *model) check(t *rapid.T) {
 			owner[p] = c.id
 		}
 	}
-	if m.g == nil {
+	if m.g == nil || m.g.Consumer == nil {
 		return
 	}
 	if m.g.Consumer.Epoch < m.epoch || m.g.Consumer.TargetEpoch > m.g.Consumer.Epoch {
@@ -186,7 +202,7 @@ func (m *model) newID() string {
 }
 
 func (m *model) start(t *rapid.T, instance *string) *client {
-	c := &client{id: m.newID(), instance: instance, alive: true}
+	c := &client{id: m.newID(), instance: instance}
 	c.drop()
 	c.subscribe(t)
 	m.clients = append(m.clients, c)
@@ -267,6 +283,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 
 // held reports whether a member that has not left has the instance ID.
 func (m *model) held(instance string) bool {
+	if m.g.Consumer == nil {
+		return false
+	}
 	for _, c := range m.g.Consumer.Members {
 		if c.InstanceID != nil && *c.InstanceID == instance && c.Epoch != away {
 			return true
@@ -282,10 +301,13 @@ func (m *model) settle(t *rapid.T) {
 			m.fence(id) // away, or crashed while its answer was under way
 		}
 	}
+	modernOne := func(c *client) bool { return c.classic == modern }
+	if m.g.Consumer == nil || len(m.g.Consumer.Members) == 0 && !slices.ContainsFunc(m.clients, modernOne) {
+		return // it went back when those were gone, or will when one joins
+	}
 	for range 5 {
 		for _, c := range m.clients {
-			c.release()
-			m.beat(t, c, false)
+			m.rest(t, c)
 		}
 	}
 	if s := State(m.g.Consumer); len(m.clients) > 0 && s != Stable {
@@ -296,6 +318,9 @@ func (m *model) settle(t *rapid.T) {
 	for _, c := range m.clients {
 		maps.Copy(owned, c.has)
 		loads = append(loads, len(c.has))
+		if m.g.Consumer.Members[c.id] == nil {
+			t.Fatalf("%s (%d) is no member", c, c.classic)
+		}
 		if got := setOf(m.g.Consumer.Members[c.id].Assigned); !maps.Equal(got, c.has) {
 			t.Fatalf("%s has %v, and the group knows of %v", c.id, c.has, got)
 		}
@@ -305,6 +330,17 @@ func (m *model) settle(t *rapid.T) {
 	}
 	if m.alike() && len(loads) > 0 && slices.Max(loads) > slices.Min(loads)+1 {
 		t.Fatalf("loads %v", loads)
+	}
+}
+
+// rest lets a client do what it has to do by its next heartbeat.
+func (m *model) rest(t *rapid.T, c *client) {
+	if c.classic == modern {
+		c.release()
+	}
+	m.beat(t, c, false)
+	for i := 0; i < 4 && c.classic != modern && (c.rejoin || c.sync); i++ {
+		m.beat(t, c, false)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"kaas.dev/kaas/projections/groups"
 )
 
-// Topics is what there is to be subscribed to; a *projections.Cluster is one.
+// Topics is what there is to be subscribed to; a *projections.Cluster is one. It never
+// changes: other topics are another value, and the values are comparable.
 type Topics interface {
 	Topic(name string) *projections.Topic
 	TopicByID(id projections.TopicID) *projections.Topic
