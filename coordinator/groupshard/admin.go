@@ -97,7 +97,7 @@ func (s *Shard) fresh(ctx context.Context) error {
 func (s *Shard) Delete(ctx context.Context, group string) error {
 	return s.publish(ctx, "group "+group+" deleted", func(st *groups.Shard) ([]groups.Fact, error) {
 		g := st.Group(group)
-		if g != nil && g.Consumer != nil && len(g.Consumer.Members) > 0 {
+		if isConsumer(g) {
 			return nil, fmt.Errorf("%w: %s", kerr.NonEmptyGroup, group)
 		}
 		s.mu.Lock()
@@ -107,9 +107,7 @@ func (s *Shard) Delete(ctx context.Context, group string) error {
 				return nil, err
 			}
 			// Who joins from here on joins a new group.
-			l.dismissLocked(kerr.NotCoordinator)
-			delete(s.mu.live, group)
-			s.mu.timers.drop(timerKey{kind: classicTimer, group: group})
+			s.closeLocked(l, kerr.NotCoordinator)
 		}
 		if g == nil {
 			return nil, fmt.Errorf("%w: %s", kerr.GroupIDNotFound, group)

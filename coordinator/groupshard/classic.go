@@ -105,10 +105,10 @@ func (s *Shard) storeAll(l *live) {
 
 // store publishes the membership that a rebalance ended with.
 func (s *Shard) store(l *live, e classic.Store) {
-	err := s.publish(s.ctx, "group "+l.id, func(*groups.Shard) ([]groups.Fact, error) {
+	err := s.publish(s.ctx, "group "+l.id, func(st *groups.Shard) ([]groups.Fact, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.mu.live[l.id] != l {
+		if s.mu.live[l.id] != l || isConsumer(st.Group(l.id)) {
 			return nil, fmt.Errorf("%w: group %s has changed its protocol", kerr.RebalanceInProgress, l.id)
 		}
 		return []groups.Fact{&groups.ClassicGroupChanged{Group: l.id, Time: s.nowMs(), State: e.State}}, nil
@@ -128,6 +128,9 @@ func (s *Shard) nowMs() int64 { return s.opt.Now().UnixMilli() }
 func (s *Shard) Join(ctx context.Context, group string, r classic.JoinRequest) classic.JoinAnswer {
 	w := &waiter{join: make(chan classic.JoinAnswer, 1)}
 	r.Token = w
+	if isConsumer(s.group(group)) {
+		return s.joinConsumer(ctx, group, r)
+	}
 	if err := s.withClassic(group, func(l *live, now time.Time) error { l.g.Join(now, r); return nil }); err != nil {
 		return classic.JoinAnswer{Err: err}
 	}
@@ -143,6 +146,9 @@ func (s *Shard) Join(ctx context.Context, group string, r classic.JoinRequest) c
 func (s *Shard) Sync(ctx context.Context, group string, r classic.SyncRequest) classic.SyncAnswer {
 	w := &waiter{sync: make(chan classic.SyncAnswer, 1)}
 	r.Token = w
+	if g := s.group(group); isConsumer(g) {
+		return s.syncConsumer(g, r)
+	}
 	if err := s.withClassic(group, func(l *live, now time.Time) error { l.g.Sync(now, r); return nil }); err != nil {
 		return classic.SyncAnswer{Err: err}
 	}
@@ -156,11 +162,17 @@ func (s *Shard) Sync(ctx context.Context, group string, r classic.SyncRequest) c
 
 // Heartbeat is a member's sign of life. Errors are kerr's.
 func (s *Shard) Heartbeat(_ context.Context, group, member string, instance *string, generation int32) (err error) {
+	if g := s.group(group); isConsumer(g) {
+		return s.heartbeatConsumer(g, member, instance, generation)
+	}
 	return s.withClassic(group, func(l *live, now time.Time) error { return l.g.Heartbeat(now, member, instance, generation) })
 }
 
 // Leave takes members out, with an error or nil for each, or one for all.
-func (s *Shard) Leave(_ context.Context, group string, ms []classic.LeaveMember) (errs []error, err error) {
+func (s *Shard) Leave(ctx context.Context, group string, ms []classic.LeaveMember) (errs []error, err error) {
+	if isConsumer(s.group(group)) {
+		return s.leaveConsumer(ctx, group, ms)
+	}
 	err = s.withClassic(group, func(l *live, now time.Time) error { errs = l.g.Leave(now, ms); return nil })
 	return errs, err
 }
@@ -172,8 +184,8 @@ func (s *Shard) withClassic(group string, f func(*live, time.Time) error) error 
 	switch g := s.group(group); {
 	case s.mu.ended || s.w.Err() != nil:
 		return errNotOwner
-	case s.mu.live[group] == nil && g != nil && g.Consumer != nil && len(g.Consumer.Members) > 0:
-		return fmt.Errorf("%w: group %s is of the consumer protocol", kerr.InconsistentGroupProtocol, group)
+	case isConsumer(g):
+		return fmt.Errorf("%w: group %s has changed its protocol", kerr.RebalanceInProgress, group)
 	}
 	now := time.Now()
 	l := s.liveLocked(group, now)

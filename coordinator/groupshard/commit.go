@@ -37,7 +37,7 @@ func (s *Shard) Commit(ctx context.Context, c Commit) error {
 // mayCommit decides at the point that orders the stream: a commit that it lets pass stands
 // before the membership of the next generation.
 func (s *Shard) mayCommit(g *groups.Group, c Commit, txn bool) error {
-	if g != nil && g.Consumer != nil && len(g.Consumer.Members) > 0 {
+	if isConsumer(g) {
 		return consumer.MayCommit(g, c.MemberID, c.InstanceID, c.Generation, txn, c.Topics)
 	}
 	if g == nil && c.Generation >= 0 && !s.isLive(c.Group) {
@@ -67,7 +67,7 @@ func (s *Shard) Fetch(ctx context.Context, group string, member *string, epoch i
 		return nil, clientError(err)
 	}
 	g := s.group(group)
-	if g != nil && g.Consumer != nil && len(g.Consumer.Members) > 0 {
+	if isConsumer(g) {
 		if err := consumer.MayFetch(g, member, epoch); err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatReque
 	r.NewID = uuid.NewString()
 	decide := func(st *groups.Shard) (fs []groups.Fact, resp consumer.HeartbeatResponse, err error) {
 		view := s.opt.View()
-		return consumer.Heartbeat(st.Group(r.GroupID), view, s.consumerConfig(view, r.GroupID), s.opt.Now(), r)
+		return consumer.Heartbeat(s.seenBy(st.Group(r.GroupID), r.GroupID), view, s.consumerConfig(view, r.GroupID), s.opt.Now(), r)
 	}
 	// Most change nothing, and need not wait for the volume.
 	st := s.w.Committed().State
@@ -32,6 +32,7 @@ func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatReque
 		return consumer.HeartbeatResponse{}, err
 	}
 	s.watch(r.GroupID, resp)
+	s.turned(r.GroupID)
 	return resp, nil
 }
 
@@ -65,10 +66,7 @@ func (s *Shard) watch(group string, r consumer.HeartbeatResponse) {
 	case r.RevokesAnew || !s.mu.timers.has(revoke):
 		s.armLocked(revoke, now.Add(r.RebalanceTimeout))
 	}
-	if r.Replaced != "" {
-		s.mu.timers.drop(timerKey{sessionTimer, group, r.Replaced})
-		s.mu.timers.drop(timerKey{rebalanceTimer, group, r.Replaced})
-	}
+	s.forgetLocked(group, r.Replaced)
 }
 
 // watchMembersLocked begins the deadlines of members that are committed.
@@ -91,14 +89,21 @@ func (s *Shard) fenceMember(ctx context.Context, k timerKey) {
 	for {
 		err := s.publish(ctx, "member of "+k.group+" timed out", func(st *groups.Shard) ([]groups.Fact, error) {
 			g := st.Group(k.group)
-			if g == nil || g.Consumer == nil || g.Consumer.Members[k.member] == nil || s.armed(k) ||
-				k.kind == rebalanceTimer && g.Consumer.Members[k.member].State != groups.UnrevokedPartitions {
+			if !isConsumer(g) || s.armed(k) {
+				return nil, nil
+			}
+			m := g.Consumer.Members[k.member]
+			if m == nil || k.kind == rebalanceTimer && m.Classic == nil && m.State != groups.UnrevokedPartitions {
 				return nil, nil
 			}
 			view := s.opt.View()
 			return consumer.Fence(g, view, s.consumerConfig(view, k.group), s.opt.Now(), k.member), nil
 		})
-		if err == nil || !s.retry(ctx) {
+		if err == nil {
+			s.turned(k.group)
+			return
+		}
+		if !s.retry(ctx) {
 			return
 		}
 		s.opt.Log.Warn("member is not fenced yet", "shard", s.name, "group", k.group, "member", k.member, "err", err)
@@ -107,8 +112,9 @@ func (s *Shard) fenceMember(ctx context.Context, k timerKey) {
 
 // consumerConfig is what a group of the next-generation protocol goes by.
 func (s *Shard) consumerConfig(view *projections.Cluster, group string) consumer.Config {
-	cfg := s.opt.Config(view, group).Consumer
-	cfg.Memory = &s.memory
+	c := s.opt.Config(view, group)
+	cfg := c.Consumer
+	cfg.Memory, cfg.ClassicMaxSize = &s.memory, c.Classic.MaxSize
 	return cfg
 }
 

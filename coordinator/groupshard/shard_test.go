@@ -68,7 +68,7 @@ func TestFencedOwnerIsNoCoordinator(t *testing.T) {
 
 func joinRequest(member string) classic.JoinRequest {
 	return classic.JoinRequest{MemberID: member, ClientID: "c", Host: "h", ProtocolType: "consumer",
-		Protocols:      []groups.Protocol{{Name: "range", Metadata: []byte{0, 0, 0, 0, 0, 1, 0, 1, 't'}}},
+		Protocols:      []groups.Protocol{{Name: "range", Metadata: []byte{0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 0}}},
 		SessionTimeout: 10 * time.Second, RebalanceTimeout: 30 * time.Second}
 }
 

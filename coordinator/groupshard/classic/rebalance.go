@@ -17,6 +17,14 @@ type rebalance struct {
 	limit   time.Time
 }
 
+// Rebalance begins a rebalance, unless there is one: something outside of the group has
+// changed what there is to be assigned.
+func (g *Group) Rebalance(now time.Time) {
+	if g.state == stable || g.state == completing {
+		g.prepare(now)
+	}
+}
+
 // prepareOrComplete begins a rebalance; if there is one, it may have all it waits for.
 func (g *Group) prepareOrComplete(now time.Time) {
 	if g.state == preparing {

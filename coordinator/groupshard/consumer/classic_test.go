@@ -115,7 +115,7 @@ func TestAClassicGroupGoesOverAndBack(t *testing.T) {
 	}
 
 	w.want(beatAt("C", -1), -1, "-")
-	if w.g.Consumer != nil || w.g.Classic == nil || len(w.g.Classic.Members) != 2 || w.g.Classic.Generation != 9 {
+	if w.g.Consumer != nil || w.g.Classic == nil || len(w.g.Classic.Members) != 2 || w.g.Classic.Generation != 8 {
 		t.Fatalf("group %+v", w.g)
 	}
 	c := w.g.Classic

@@ -35,11 +35,14 @@ func (d *draft) sendAway(m *groups.ConsumerMember) {
 // remove takes members out. The others get their partitions at their next heartbeats.
 func (d *draft) remove(ids ...string) {
 	d.gone = append(d.gone, ids...)
-	d.rehash(true)
-	d.raise()
+	// A classic group goes on in this epoch, so that its members' heartbeats are understood,
+	// and tell them of the rebalance.
 	if c, ok := d.downgrade(); ok {
 		d.downgraded = &c
+		return
 	}
+	d.rehash(true)
+	d.raise()
 }
 
 // Fence removes a member whose session has ended, or that did not give up in time what it

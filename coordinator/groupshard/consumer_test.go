@@ -1,0 +1,123 @@
+package groupshard
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/coordinator/groupshard/classic"
+	"kaas.dev/kaas/coordinator/groupshard/consumer"
+	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/groups"
+)
+
+// beat is a full heartbeat of a member of group g.
+func (b *bench) beat(sh *Shard, member string, epoch int32, owned []groups.TopicPartitions) (consumer.HeartbeatResponse, error) {
+	if owned == nil {
+		owned = []groups.TopicPartitions{}
+	}
+	return sh.ConsumerHeartbeat(context.Background(), consumer.HeartbeatRequest{GroupID: "g", Version: 1, MemberID: member, MemberEpoch: epoch,
+		RebalanceTimeout: time.Minute, ClientID: "c", Host: "h", Topics: []string{"t"}, Owned: owned})
+}
+
+func (b *bench) mustBeat(sh *Shard, member string, epoch int32, owned []groups.TopicPartitions) consumer.HeartbeatResponse {
+	b.tb.Helper()
+	r, err := b.beat(sh, member, epoch, owned)
+	if err != nil {
+		b.tb.Fatalf("heartbeat of %s in epoch %d: %v", member, epoch, err)
+	}
+	return r
+}
+
+// Issue 5: a member of the next-generation protocol goes on under a new owner; its session
+// runs from there, and when it ends its partitions go to others.
+func TestConsumerMemberOutlivesTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		topic := b.topic("t", 2)
+		first := b.owner(1)
+		r := b.mustBeat(first, "m", 0, nil)
+		if len(r.Assignment[topic]) != 2 {
+			t.Fatalf("assigned is %v", r.Assignment)
+		}
+		next := b.owner(2)
+		if _, err := b.beat(first, "n", 0, nil); !errors.Is(err, kerr.NotCoordinator) {
+			t.Errorf("the old owner takes a member: %v", err)
+		}
+		owned := []groups.TopicPartitions{{Topic: topic, Partitions: []int32{0, 1}}}
+		if again := b.mustBeat(next, "m", r.MemberEpoch, owned); again.MemberEpoch != r.MemberEpoch {
+			t.Errorf("its epoch was %d, is %d", r.MemberEpoch, again.MemberEpoch)
+		}
+		time.Sleep(40 * time.Second)
+		if n := b.mustBeat(next, "n", 0, nil); len(n.Assignment[topic]) != 0 {
+			t.Errorf("what m has is given to n: %v", n.Assignment)
+		}
+		time.Sleep(6 * time.Second) // 46 s after m was heard
+		synctest.Wait()
+		if _, err := b.beat(next, "m", r.MemberEpoch, owned); !errors.Is(err, kerr.UnknownMemberID) {
+			t.Errorf("a member whose session has ended: %v", err)
+		}
+		if n := b.mustBeat(next, "n", 0, nil); len(n.Assignment[topic]) != 2 {
+			t.Errorf("n has %v", n.Assignment)
+		}
+	})
+}
+
+// A group goes over to the next-generation protocol and back while it has members.
+func TestGroupChangesItsProtocolAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		topic := b.topic("t", 2)
+		ctx := context.Background()
+		sh := b.owner(1)
+		member, generation := b.joinWith(sh, topic, 0, 1)
+		b.mustBeat(sh, "n", 0, nil)
+		if err := sh.Heartbeat(ctx, "g", member, nil, generation); !errors.Is(err, kerr.RebalanceInProgress) {
+			t.Fatalf("the classic member is to join anew: %v", err)
+		}
+		d, err := sh.Describe(ctx, "g")
+		if err != nil || d.Consumer == nil || len(d.Consumer.Members) != 2 {
+			t.Fatalf("described as %+v, %v", d, err)
+		}
+		j := sh.Join(ctx, "g", joinRequest(member))
+		if j.Err != nil {
+			t.Fatalf("join: %v", j.Err)
+		}
+		y := sh.Sync(ctx, "g", classic.SyncRequest{MemberID: member, Generation: j.Generation})
+		if y.Err != nil {
+			t.Fatalf("sync: %v", y.Err)
+		}
+		if _, err := b.beat(sh, "n", -1, nil); err != nil {
+			t.Fatalf("leave: %v", err)
+		}
+		if err := sh.Heartbeat(ctx, "g", member, nil, j.Generation); !errors.Is(err, kerr.RebalanceInProgress) {
+			t.Errorf("who is left is to be rebalanced: %v", err)
+		}
+		last := sh.Join(ctx, "g", joinRequest(member))
+		if last.Err != nil || last.Leader != member || last.Generation <= j.Generation {
+			t.Errorf("join as a classic group: %+v", last)
+		}
+	})
+}
+
+// joinWith makes group g of one classic member with partitions of topic t.
+func (b *bench) joinWith(sh *Shard, topic projections.TopicID, partitions ...int32) (member string, generation int32) {
+	b.tb.Helper()
+	a := kmsg.NewConsumerMemberAssignment()
+	a.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: b.view.TopicByID(topic).Name, Partitions: partitions}}
+	j := sh.Join(context.Background(), "g", joinRequest(""))
+	if j.Err != nil {
+		b.tb.Fatal(j.Err)
+	}
+	y := sh.Sync(context.Background(), "g", classic.SyncRequest{MemberID: j.MemberID, Generation: j.Generation,
+		Assignments: map[string][]byte{j.MemberID: a.AppendTo(nil)}})
+	if y.Err != nil {
+		b.tb.Fatal(y.Err)
+	}
+	return j.MemberID, j.Generation
+}
