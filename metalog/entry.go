@@ -25,6 +25,14 @@ func NewEvent(typ string, v any) (Event, error) {
 	return Event{Type: typ, Data: data}, nil
 }
 
+// eventBytes is what events take in an entry, but for a few bytes each.
+func eventBytes(evs []Event) (n int) {
+	for _, ev := range evs {
+		n += len(ev.Type) + len(ev.Data)
+	}
+	return n
+}
+
 // Entry is one file of a stream.
 type Entry struct {
 	Pos     substrate.Position

@@ -151,7 +151,7 @@ func (l *loaded[S]) apply(stream string, sc *Schema[S], e *Entry) error {
 	l.note(sc, e)
 	l.Pos, l.State, l.sum, l.closed = e.Pos, st, e.Sum, e.Closed
 	l.files++
-	l.eventBytes += e.Size
+	l.eventBytes += eventBytes(e.Events)
 	if e.Base {
 		l.base, l.stateBytes, l.eventBytes, l.files = e.Pos, len(e.State), 0, 0
 	}

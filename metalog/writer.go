@@ -304,15 +304,11 @@ func join(a, b string) string {
 func (w *Writer[S]) entry(events []Event, reason string, closed bool, st S) (*Entry, error) {
 	e := &Entry{Prev: w.tip.Pos, PrevSum: w.tip.sum, Session: w.s.ID(), Node: w.opt.Node, Time: w.opt.Now(),
 		Reason: reason, Events: events, Closed: closed, Pos: substrate.Position{Epoch: w.epoch, Seq: 1}}
-	size := 0
-	for _, ev := range events {
-		size += len(ev.Data) + len(ev.Type)
-	}
 	if w.tip.Pos.Epoch == w.epoch {
 		e.Pos.Seq = w.tip.Pos.Seq + 1
 	}
 	const floor = 4096 // tiny states are not worth a base at every other entry
-	e.Base = e.Pos.Seq == 1 || w.tip.files+1 >= w.opt.BaseFiles || w.tip.eventBytes+size > max(w.tip.stateBytes, floor)
+	e.Base = e.Pos.Seq == 1 || w.tip.files+1 >= w.opt.BaseFiles || w.tip.eventBytes+eventBytes(events) > max(w.tip.stateBytes, floor)
 	if !e.Base {
 		return e, nil
 	}
@@ -338,7 +334,7 @@ func (w *Writer[S]) publish(e *Entry, st S) error {
 	l := *w.tip
 	l.Pos, l.State, l.sum, l.closed = e.Pos, st, e.Sum, e.Closed
 	l.files++
-	l.eventBytes += e.Size
+	l.eventBytes += eventBytes(e.Events)
 	if e.Base {
 		l.base, l.stateBytes, l.eventBytes, l.files = e.Pos, len(e.State), 0, 0
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/projections/groups"
 )
 
 // BenchmarkOffsetCommit: 1,000 groups of 10 partitions commit once a second, spread over the
@@ -65,7 +66,14 @@ func BenchmarkOffsetCommit(b *testing.B) {
 		slices.Sort(took)
 		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-		b.ReportMetric(float64(written(b, bn.v)-before)/float64(len(took)), "B/commit")
+		perCommit := float64(written(b, bn.v)-before) / float64(len(took))
+		ev, err := groups.NewEvent(&groups.OffsetsCommitted{Group: "group-0000", Time: time.Now().UnixMilli(),
+			Topics: offsets(topic, 1_000_000, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(perCommit, "B/commit")
+		b.ReportMetric(perCommit/float64(len(ev.Type)+len(ev.Data)), "times-events")
 		for _, sh := range own {
 			_ = sh.Relinquish(ctx)
 		}

@@ -23,7 +23,7 @@ type Commit struct {
 
 // Commit commits offsets. Errors are kerr's, as CASES G-03 has them.
 func (s *Shard) Commit(ctx context.Context, c Commit) error {
-	return s.publish(ctx, "offsets committed", func(st *groups.Shard) ([]groups.Fact, error) {
+	return s.publish(ctx, "offsets", func(st *groups.Shard) ([]groups.Fact, error) {
 		if err := s.mayCommit(st.Group(c.Group), c, false); err != nil {
 			return nil, err
 		}

@@ -115,6 +115,7 @@ func EncodeFile(kind Kind, flags uint16, v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := msgpack.NewEncoder(&buf)
 	enc.SetSortMapKeys(true)
+	enc.UseCompactInts(true) // a commit of offsets is little more than its entry's numbers
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", kind[:], err)
 	}
