@@ -61,6 +61,25 @@ func (b *Broker) AlterBrokerConfigs(ctx context.Context, name string, edit Confi
 	})
 }
 
+// AlterGroupConfigs does the same for a consumer group, whether or not it is there. What a
+// group's settings must be to the brokers' is the edit's to judge.
+func (b *Broker) AlterGroupConfigs(ctx context.Context, group string, edit ConfigEdit, validateOnly bool) error {
+	if group == "" {
+		return fmt.Errorf("%w: groups have no common configuration", kerr.InvalidRequest)
+	}
+	return b.alter(ctx, fmt.Sprintf("group %q", group), validateOnly, func(c *projections.Cluster) (*projections.ConfigChanged, error) {
+		set := c.GroupConfig(group)
+		next, err := edit(c, set)
+		if err != nil {
+			return nil, err
+		}
+		if err := projections.ValidateGroupConfig(next); err != nil {
+			return nil, err
+		}
+		return changed(&projections.ConfigChanged{Resource: projections.ResourceGroup, Name: group}, set, next), nil
+	})
+}
+
 // changed fills in what next has other than set; nil if nothing.
 func changed(e *projections.ConfigChanged, set, next map[string]string) *projections.ConfigChanged {
 	for _, k := range slices.Sorted(maps.Keys(set)) {

@@ -127,6 +127,8 @@ func TestAlterRefusals(t *testing.T) {
 		wantCode(t, "unknown topic", b.AlterTopicConfigs(c, projections.TopicID{9}, setTo(), only), kerr.UnknownTopicOrPartition)
 		wantCode(t, "unknown key", b.AlterTopicConfigs(c, topic.ID, setTo("x", "y"), only), kerr.InvalidConfig)
 		wantCode(t, "other broker", b.AlterBrokerConfigs(c, "2", setTo(), only), kerr.InvalidRequest)
+		wantCode(t, "no group", b.AlterGroupConfigs(c, "", setTo(), only), kerr.InvalidRequest)
+		wantCode(t, "group's unknown key", b.AlterGroupConfigs(c, "g", setTo("retention.ms", "1"), only), kerr.InvalidConfig)
 		if err := b.AlterTopicConfigs(c, topic.ID, refuse, only); !errors.Is(err, refusal) {
 			t.Errorf("the edit's refusal is %v", err)
 		}
@@ -158,6 +160,31 @@ func TestAltersDoNotOverwriteEachOther(t *testing.T) {
 	v2, _ := mount(t, dir)
 	if got := start(t, v2, options(t)).View().TopicByID(topic.ID).Configs; !maps.Equal(got, want) {
 		t.Errorf("after a restart: %v", got)
+	}
+}
+
+// A group's configuration needs no group, and outlives the broker.
+func TestAlterGroup(t *testing.T) {
+	dir := t.TempDir()
+	v, f := mount(t, dir)
+	b := start(t, v, options(t))
+	c := ctx(t, 20*time.Second)
+	for _, only := range []bool{true, false} {
+		if err := b.AlterGroupConfigs(c, "g", setTo("consumer.session.timeout.ms", "50000"), only); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.View().GroupConfig("g"); (len(got) == 0) != only {
+			t.Errorf("only validated: %v; set is %v", only, got)
+		}
+	}
+	kill(t, b, f)
+	v2, _ := mount(t, dir)
+	b = start(t, v2, options(t))
+	if got := b.View().GroupConfig("g"); !maps.Equal(got, map[string]string{"consumer.session.timeout.ms": "50000"}) {
+		t.Errorf("after a restart: %v", got)
+	}
+	if err := b.AlterGroupConfigs(c, "g", setTo(), false); err != nil || len(b.View().ConfiguredGroups()) != 0 {
+		t.Errorf("taken back: %v, configured are %v", err, b.View().ConfiguredGroups())
 	}
 }
 

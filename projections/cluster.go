@@ -17,7 +17,9 @@ type Cluster struct {
 	// removing holds deleted topics, by ID, whose directory may still be there.
 	removing map[TopicID]string
 	// brokerConfigs holds what was set for a broker by ID in decimal, or for all by "".
-	brokerConfigs  map[string]map[string]string
+	brokerConfigs map[string]map[string]string
+	// groupConfigs holds what was set for a consumer group by ID.
+	groupConfigs   map[string]map[string]string
 	nextProducerID int64
 	controller     int32
 	brokerEpoch    int64 // the highest that a broker ever registered with
@@ -30,7 +32,7 @@ func NewCluster() *Cluster {
 	return (&Cluster{
 		topics: map[TopicID]*Topic{}, names: map[string]*Topic{}, brokers: map[int32]Broker{},
 		shards: map[ShardKind][]Partition{}, removing: map[TopicID]string{},
-		brokerConfigs: map[string]map[string]string{}, controller: NoLeader,
+		brokerConfigs: map[string]map[string]string{}, groupConfigs: map[string]map[string]string{}, controller: NoLeader,
 	}).seal()
 }
 
@@ -80,6 +82,12 @@ func (c *Cluster) Brokers() []Broker {
 // every broker, by "".
 func (c *Cluster) BrokerConfigs(name string) map[string]string { return c.brokerConfigs[name] }
 
+// GroupConfig returns what was set for a consumer group, which need not be there.
+func (c *Cluster) GroupConfig(group string) map[string]string { return c.groupConfigs[group] }
+
+// ConfiguredGroups returns the consumer groups that something is set for, by ID.
+func (c *Cluster) ConfiguredGroups() []string { return slices.Sorted(maps.Keys(c.groupConfigs)) }
+
 // NextProducerID is the lowest producer ID that was never handed out.
 func (c *Cluster) NextProducerID() int64 { return c.nextProducerID }
 
@@ -104,5 +112,6 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.EqualFunc(c.brokers, d.brokers, Broker.equal) &&
 		maps.EqualFunc(c.shards, d.shards, slices.Equal) &&
 		maps.Equal(c.removing, d.removing) &&
-		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal)
+		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal) &&
+		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal)
 }

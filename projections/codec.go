@@ -21,6 +21,7 @@ type stateBody struct {
 	Shards         []shardsBody   `msgpack:"shards"`
 	Removing       []removingBody `msgpack:"removing"`
 	BrokerConfigs  []configBody   `msgpack:"broker_configs"`
+	GroupConfigs   []configBody   `msgpack:"group_configs"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
 }
 
@@ -61,10 +62,15 @@ func Encode(c *Cluster) ([]byte, error) {
 		s.Removing = append(s.Removing, removingBody{id, name})
 	}
 	slices.SortFunc(s.Removing, func(a, b removingBody) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	for _, name := range slices.Sorted(maps.Keys(c.brokerConfigs)) {
-		s.BrokerConfigs = append(s.BrokerConfigs, configBody{name, c.brokerConfigs[name]})
-	}
+	s.BrokerConfigs, s.GroupConfigs = configBodies(c.brokerConfigs), configBodies(c.groupConfigs)
 	return encode(&s)
+}
+
+func configBodies(by map[string]map[string]string) (out []configBody) {
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, configBody{name, by[name]})
+	}
+	return out
 }
 
 // Decode is the inverse of Encode. It refuses what no fold gives.
@@ -92,6 +98,9 @@ func Decode(raw []byte) (*Cluster, error) {
 	}
 	for _, b := range s.BrokerConfigs {
 		c.brokerConfigs[b.Name] = b.Configs
+	}
+	for _, b := range s.GroupConfigs {
+		c.groupConfigs[b.Name] = b.Configs
 	}
 	c.nextProducerID, c.brokerEpoch, c.controller = s.NextProducerID, s.BrokerEpoch, s.Controller
 	if !slices.IsSortedFunc(s.Topics, func(a, b topicBody) int { return cmp.Compare(a.Name, b.Name) }) {

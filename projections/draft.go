@@ -10,9 +10,9 @@ import (
 type draft struct {
 	Cluster
 	own struct {
-		topics, brokers, shards, removing, configs bool
-		topic                                      map[TopicID]bool
-		shard                                      map[ShardKind]bool
+		topics, brokers, shards, removing, configs, groupConfigs bool
+		topic                                                    map[TopicID]bool
+		shard                                                    map[ShardKind]bool
 	}
 }
 
@@ -125,6 +125,18 @@ func (d *draft) setBrokerConfigs(name string, configs map[string]string) {
 		delete(d.brokerConfigs, name)
 	} else {
 		d.brokerConfigs[name] = configs
+	}
+}
+
+func (d *draft) setGroupConfigs(name string, configs map[string]string) {
+	if !d.own.groupConfigs {
+		d.own.groupConfigs = true
+		d.groupConfigs = maps.Clone(d.groupConfigs)
+	}
+	if len(configs) == 0 {
+		delete(d.groupConfigs, name)
+	} else {
+		d.groupConfigs[name] = configs
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 const (
 	ResourceTopic  = "topic"
 	ResourceBroker = "broker"
+	ResourceGroup  = "group"
 )
 
 // ConfigChanged says which keys of a resource were set and which went back to
 // their default. A topic is meant by its ID; a broker by its ID in decimal, all
-// brokers by the empty name.
+// brokers by the empty name; a consumer group by its ID, whether or not it is there.
 type ConfigChanged struct {
 	Resource string            `msgpack:"resource" json:"resource"`
 	Name     string            `msgpack:"name" json:"name"`
@@ -40,6 +41,8 @@ func (e *ConfigChanged) apply(d *draft) {
 		}
 	case ResourceBroker:
 		d.setBrokerConfigs(e.Name, edited(d.brokerConfigs[e.Name], e.Set, e.Deleted))
+	case ResourceGroup:
+		d.setGroupConfigs(e.Name, edited(d.groupConfigs[e.Name], e.Set, e.Deleted))
 	}
 }
 

@@ -3,7 +3,7 @@ package server
 // FindCoordinator, key 10, versions 0 to 6.
 //
 // The owner of the shard that a group (type 0) or a transactional ID (type 1) falls into,
-// COORDINATOR_NOT_AVAILABLE while it does not live; this broker while there are no shards.
+// COORDINATOR_NOT_AVAILABLE while it does not live, or there are no shards yet.
 // Share-group keys (type 2) are between brokers, and refused. Many keys at once from
 // version 4.
 
@@ -43,7 +43,7 @@ func (s *Server) coordinatorOf(r *request, kind int8, key string) kmsg.FindCoord
 	err := error(kerr.CoordinatorNotAvailable)
 	if !known {
 		err = kerr.InvalidRequest
-	} else if b, ok := view.Broker(s.shardOwner(view, shards, key)); ok && !b.Fenced {
+	} else if b, ok := view.Broker(shardOwner(view, shards, key)); ok && !b.Fenced {
 		if n, ok := s.nodeOf(b, r.conn); ok {
 			out.NodeID, out.Host, out.Port = n.id, n.host, n.port
 			err = nil
@@ -53,9 +53,9 @@ func (s *Server) coordinatorOf(r *request, kind int8, key string) kmsg.FindCoord
 	return out
 }
 
-func (s *Server) shardOwner(view *projections.Cluster, kind projections.ShardKind, key string) int32 {
+func shardOwner(view *projections.Cluster, kind projections.ShardKind, key string) int32 {
 	if shard, ok := view.ShardOf(kind, key); ok {
 		return view.Shards(kind)[shard].Leader
 	}
-	return s.cfg.NodeID
+	return projections.NoLeader
 }

@@ -6,8 +6,9 @@ package server
 // UNSUPPORTED_VERSION and the range of key 18, from which clients retry; see
 // apiVersionsTooNew. From version 3 a client names its software, and from version 5
 // the cluster and node it means to talk to (KIP-1242): a mismatch is answered 129.
-// No feature is offered: none of those that clients look at works yet. Features
-// whose minimum is 0 would have to be left out below version 4.
+// Of Kafka's features group.version is there, finalized at 1: the next-generation group
+// protocol. Below version 4 clients take a lowest level of 0 for an error, so that features
+// which have one are not told as supported.
 
 import (
 	"context"
@@ -21,13 +22,22 @@ var apiVersionsAPI = api{key: kmsg.ApiVersions, min: 0, max: 5, start: (*Server)
 
 const rebootstrapRequired = 129
 
+// features are those that the cluster has, at the highest level it supports. The lowest
+// that it could be set to is 0. When one changes, featuresEpoch rises.
+var features = []struct {
+	name  string
+	level int16
+}{{"group.version", 1}}
+
+const featuresEpoch = 1
+
 // softwareName is what Kafka allows as a client software name or version (KIP-511).
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
 
 func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ApiVersionsRequest)
 	resp := kmsg.NewPtrApiVersionsResponse()
-	resp.FinalizedFeaturesEpoch = 0 // clients ignore features at -1; it must never go back
+	resp.FinalizedFeaturesEpoch = featuresEpoch // clients ignore features at -1; it must never go back
 	resp.ErrorCode = s.checkAPIVersions(req)
 	if resp.ErrorCode != 0 {
 		s.metrics.failed(kmsg.ApiVersions, resp.ErrorCode)
@@ -42,7 +52,21 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 			resp.ApiKeys = append(resp.ApiKeys, apiRange(apis[i]))
 		}
 	}
+	tellFeatures(resp, req.Version)
 	return now(resp)
+}
+
+func tellFeatures(resp *kmsg.ApiVersionsResponse, version int16) {
+	for _, f := range features {
+		if version >= 4 {
+			o := kmsg.NewApiVersionsResponseSupportedFeature()
+			o.Name, o.MaxVersion = f.name, f.level
+			resp.SupportedFeatures = append(resp.SupportedFeatures, o)
+		}
+		o := kmsg.NewApiVersionsResponseFinalizedFeature()
+		o.Name, o.MinVersionLevel, o.MaxVersionLevel = f.name, f.level, f.level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, o)
+	}
 }
 
 func (s *Server) checkAPIVersions(req *kmsg.ApiVersionsRequest) int16 {

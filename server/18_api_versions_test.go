@@ -70,9 +70,29 @@ func TestApiVersionsErrors(t *testing.T) {
 		if resp.ErrorCode != tc.want || (len(resp.ApiKeys) > 0) != (tc.want == 0) {
 			t.Errorf("%+v: error %d, %d keys", tc, resp.ErrorCode, len(resp.ApiKeys))
 		}
+		checkFeatures(t, tc.version, resp)
 		if resp.FinalizedFeaturesEpoch < 0 && tc.version >= 3 {
 			t.Errorf("%+v: features epoch %d", tc, resp.FinalizedFeaturesEpoch)
 		}
+	}
+}
+
+// checkFeatures looks for group.version, finalized at 1. Java refuses a supported feature
+// whose lowest level is 0 below version 4.
+func checkFeatures(t *testing.T, version int16, resp *kmsg.ApiVersionsResponse) {
+	t.Helper()
+	supported, finalized := len(resp.SupportedFeatures), len(resp.FinalizedFeatures)
+	switch {
+	case version < 3 || resp.ErrorCode != 0:
+		if supported+finalized != 0 {
+			t.Errorf("version %d, error %d: features %+v %+v", version, resp.ErrorCode, resp.SupportedFeatures, resp.FinalizedFeatures)
+		}
+	case finalized != 1 || resp.FinalizedFeatures[0].Name != "group.version" || resp.FinalizedFeatures[0].MaxVersionLevel != 1 || resp.FinalizedFeatures[0].MinVersionLevel != 1:
+		t.Errorf("version %d: finalized %+v", version, resp.FinalizedFeatures)
+	case version == 3 && supported != 0:
+		t.Errorf("version 3: supported %+v", resp.SupportedFeatures)
+	case version > 3 && (supported != 1 || resp.SupportedFeatures[0].Name != "group.version" || resp.SupportedFeatures[0].MinVersion != 0 || resp.SupportedFeatures[0].MaxVersion != 1):
+		t.Errorf("version %d: supported %+v", version, resp.SupportedFeatures)
 	}
 }
 

@@ -3,8 +3,8 @@ package server
 // AlterConfigs, key 33, versions 0 to 2.
 //
 // What the request names becomes all that is set for the resource: every other key
-// goes back to its default. Topics, a broker by its ID, and all brokers by the
-// empty name. A resource is changed whole or not at all.
+// goes back to its default. Topics, a broker by its ID, all brokers by the empty
+// name, and consumer groups, whether or not they are there. A resource is changed whole or not at all.
 
 import (
 	"context"

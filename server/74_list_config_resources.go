@@ -2,11 +2,11 @@ package server
 
 // ListConfigResources, key 74, versions 0 and 1 (KIP-1000, KIP-1142).
 //
-// The names of what can have a configuration: from version 1 topics and brokers,
-// of the types that are asked for, or all. There are no broker loggers, client
-// metrics or groups to configure, so that these lists are empty, and version 0,
-// which asks for client metrics alone, always gets an empty one. A type that Kafka
-// does not list is UNSUPPORTED_VERSION.
+// The names of what can have a configuration: from version 1 topics, brokers, and
+// the groups that something is set for, of the types that are asked for, or all.
+// There are no broker loggers and client metrics to configure, so that these lists
+// are empty, and version 0, which asks for client metrics alone, always gets an empty
+// one. A type that Kafka does not list is UNSUPPORTED_VERSION.
 
 import (
 	"context"
@@ -53,6 +53,11 @@ func (s *Server) listConfigResources(_ context.Context, r *request) (reply, erro
 	if wanted(kmsg.ConfigResourceTypeBroker) {
 		for _, b := range view.Brokers() {
 			add(kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(b.ID)))
+		}
+	}
+	if wanted(kmsg.ConfigResourceTypeGroupConfig) {
+		for _, g := range view.ConfiguredGroups() {
+			add(kmsg.ConfigResourceTypeGroupConfig, g)
 		}
 	}
 	return now(resp)

@@ -335,7 +335,8 @@ func TestDescribeConfigs(t *testing.T) {
 	for what, tc := range map[string][2]int16{
 		"unknown topic":  {ask(kmsg.ConfigResourceTypeTopic, "none", false).ErrorCode, 3},
 		"other broker":   {ask(kmsg.ConfigResourceTypeBroker, "1", false).ErrorCode, 42},
-		"group":          {ask(kmsg.ConfigResourceTypeGroupConfig, "g", false).ErrorCode, 42},
+		"group":          {ask(kmsg.ConfigResourceTypeGroupConfig, "g", false).ErrorCode, 0},
+		"all groups":     {ask(kmsg.ConfigResourceTypeGroupConfig, "", false).ErrorCode, 42},
 		"unknown kind":   {ask(99, "x", false).ErrorCode, 42},
 		"client metrics": {ask(kmsg.ConfigResourceTypeClientMetrics, "x", false).ErrorCode, 42},
 	} {

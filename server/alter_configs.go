@@ -104,6 +104,9 @@ func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) 
 			return err
 		}
 		return s.alterBroker(ctx, a, validateOnly)
+	case kmsg.ConfigResourceTypeGroupConfig:
+		edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error { return s.cfg.checkGroupConfig(next) })
+		return s.backend.AlterGroupConfigs(ctx, a.name, edit, validateOnly)
 	default:
 		return fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, a.kind)
 	}

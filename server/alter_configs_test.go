@@ -243,7 +243,10 @@ func TestAlterConfigsResources(t *testing.T) {
 		"broker, fixed key":    {ofBroker, "0", "SET node.id=1", 42},
 		"brokers, fixed key":   {ofBroker, "", "SET num.partitions=1", 42},
 		"broker, append to no": {ofBroker, "0", "APPEND log.retention.ms=1", 40},
-		"group":                {kmsg.ConfigResourceTypeGroupConfig, "g", "SET consumer.session.timeout.ms=1", 42},
+		"group, bad value":     {kmsg.ConfigResourceTypeGroupConfig, "g", "SET consumer.session.timeout.ms=1", 40},
+		"group, unknown key":   {kmsg.ConfigResourceTypeGroupConfig, "g", "SET session.timeout.ms=50000", 40},
+		"group, append to no":  {kmsg.ConfigResourceTypeGroupConfig, "g", "APPEND consumer.session.timeout.ms=50000", 40},
+		"groups":               {kmsg.ConfigResourceTypeGroupConfig, "", "SET consumer.session.timeout.ms=50000", 42},
 		"client metrics":       {kmsg.ConfigResourceTypeClientMetrics, "m", "SET interval.ms=1", 42},
 		"logger":               {kmsg.ConfigResourceTypeBrokerLogger, "0", "SET root=DEBUG", 42},
 		"unknown kind":         {99, "x", "SET a=1", 42},
@@ -251,7 +254,7 @@ func TestAlterConfigsResources(t *testing.T) {
 		if code := c.alter(tc.kind, tc.name, false, tc.op); code != tc.code {
 			t.Errorf("%s: error %d, want %d", what, code, tc.code)
 		}
-		if what == "broker, append to no" {
+		if strings.HasSuffix(what, "append to no") {
 			continue
 		}
 		if code := c.replace(tc.kind, tc.name, false, strings.TrimPrefix(tc.op, "SET ")); code != tc.code {

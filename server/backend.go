@@ -12,7 +12,7 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-// Backend is what the handlers need of the cluster; *coordinator.Broker is one.
+// Backend is what the handlers need of the cluster; a broker is one.
 type Backend interface {
 	// View is the committed state of the cluster, never nil, read without locks.
 	View() *projections.Cluster
@@ -25,10 +25,17 @@ type Backend interface {
 	// CreatePartitions returns when the new partitions are open.
 	CreatePartitions(ctx context.Context, id projections.TopicID, count int32, validateOnly bool) error
 	// AlterTopicConfigs and AlterBrokerConfigs return when running partitions go by
-	// what the edit made of the configuration.
+	// what the edit made of the configuration; AlterGroupConfigs when the view shows it.
 	AlterTopicConfigs(ctx context.Context, id projections.TopicID, edit coordinator.ConfigEdit, validateOnly bool) error
 	AlterBrokerConfigs(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
+	AlterGroupConfigs(ctx context.Context, group string, edit coordinator.ConfigEdit, validateOnly bool) error
 	DeleteTopic(ctx context.Context, id projections.TopicID) error
+	// GroupShard is the shard that coordinates a group, if this broker serves it: errors wrap
+	// kerr.NotCoordinator, CoordinatorLoadInProgress while it is being opened, or
+	// CoordinatorNotAvailable. GroupShards are those that are served here now; all is false
+	// while some that are to be are not.
+	GroupShard(group string) (groupShard, error)
+	GroupShards() (shards []groupShard, all bool)
 	// AllocateProducerIDs gives a block of IDs that nobody else gets.
 	AllocateProducerIDs(ctx context.Context) (first, count int64, err error)
 	// CheckFresh is a Check begun after the call; Fresh one no older than maxAge.
@@ -60,5 +67,3 @@ type Backend interface {
 	// Ready reports that every partition assigned to this broker is served.
 	Ready() bool
 }
-
-var _ Backend = (*coordinator.Broker)(nil)

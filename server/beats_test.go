@@ -20,7 +20,7 @@ func TestHeartbeatConnections(t *testing.T) {
 		epoch int64
 	}
 	lost := make(chan loss, 10)
-	addr := serveAlso(t, &another{Backend: n.broker, lost: func(id int32, epoch int64) { lost <- loss{id, epoch} }}, n.server.clusterID)[0]
+	addr := serveAlso(t, &another{Backend: broker{n.broker}, lost: func(id int32, epoch int64) { lost <- loss{id, epoch} }}, n.server.clusterID)[0]
 	beat := func(c *client, epoch int64) int16 {
 		req := kmsg.NewPtrBrokerHeartbeatRequest()
 		req.Version, req.BrokerID, req.BrokerEpoch = 2, 0, epoch
@@ -99,7 +99,7 @@ func TestBeatsKeepTheNewest(t *testing.T) {
 func TestStopTellsNothingOfOthers(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	self, _ := n.broker.View().Broker(0)
-	b := &another{Backend: n.broker, lost: func(id int32, _ int64) { t.Errorf("broker %d is told to be lost", id) }}
+	b := &another{Backend: broker{n.broker}, lost: func(id int32, _ int64) { t.Errorf("broker %d is told to be lost", id) }}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func TestReadsNeedTheirCheck(t *testing.T) {
 		if lerr != nil {
 			t.Fatal(lerr)
 		}
-		s := Start(n.cfg, "cluster", unchecked{n.broker, err}, []net.Listener{ln}, newMetrics(), testLog(t))
+		s := Start(n.cfg, "cluster", unchecked{broker{n.broker}, err}, []net.Listener{ln}, newMetrics(), testLog(t))
 		c := dial(t, ln.Addr().String())
 		if got := c.fetch("t", 0); got.ErrorCode != want || len(got.RecordBatches) > 0 != (want == 0) {
 			t.Errorf("fetch with Check %v: error %d, %d bytes", err, got.ErrorCode, len(got.RecordBatches))

@@ -29,6 +29,22 @@ type another struct {
 	awaited    func(substrate.Position)
 	move       func([]coordinator.LeaderMove) []error
 	alter      func(broker string) error
+	shard      func(group string) (groupShard, error)
+	shards     func() ([]groupShard, bool)
+}
+
+func (a *another) GroupShard(group string) (groupShard, error) {
+	if a.shard == nil {
+		return a.Backend.GroupShard(group)
+	}
+	return a.shard(group)
+}
+
+func (a *another) GroupShards() ([]groupShard, bool) {
+	if a.shards == nil {
+		return a.Backend.GroupShards()
+	}
+	return a.shards()
 }
 
 func (a *another) AlterBrokerConfigs(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error {
@@ -77,7 +93,13 @@ func (a *another) MoveLeaders(ctx context.Context, moves []coordinator.LeaderMov
 }
 
 // serveAlso runs a second server on the backend, and returns its addresses.
-func serveAlso(t testing.TB, b Backend, clusterID string, sets ...string) (addrs []string) {
+func serveAlso(t testing.TB, b Backend, clusterID string, sets ...string) []string {
+	t.Helper()
+	_, addrs := serveWhole(t, b, clusterID, sets...)
+	return addrs
+}
+
+func serveWhole(t testing.TB, b Backend, clusterID string, sets ...string) (s *Server, addrs []string) {
 	t.Helper()
 	cfg := testConfig(t, "unused", sets...)
 	var lns []net.Listener
@@ -88,13 +110,13 @@ func serveAlso(t testing.TB, b Backend, clusterID string, sets ...string) (addrs
 		}
 		lns, addrs = append(lns, ln), append(addrs, ln.Addr().String())
 	}
-	s := Start(cfg, clusterID, b, lns, newMetrics(), testLog(t))
+	s = Start(cfg, clusterID, b, lns, newMetrics(), testLog(t))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		s.Shutdown(ctx)
 	})
-	return addrs
+	return s, addrs
 }
 
 // withFacts is the view after these.
@@ -135,7 +157,7 @@ func startFollower(t testing.TB, n *Node) *follower {
 	}
 	t.Cleanup(cl.Close)
 	f := &follower{seen: n.broker.View()}
-	f.another = another{Backend: n.broker, view: func() *projections.Cluster {
+	f.another = another{Backend: broker{n.broker}, view: func() *projections.Cluster {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.seen

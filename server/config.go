@@ -46,6 +46,7 @@ type Config struct {
 	LeaseName          string
 	GroupShards        int32 // of a new cluster
 	TxnShards          int32 // of a new cluster
+	Groups             GroupConfig
 
 	AutoCreateTopics bool
 	NumPartitions    int32

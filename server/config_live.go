@@ -88,6 +88,9 @@ func (c *Config) inherited(view *projections.Cluster, kind kmsg.ConfigResourceTy
 		}
 		return ""
 	}
+	if kind == kmsg.ConfigResourceTypeGroupConfig {
+		return "" // groups have no lists, which alone are added to
+	}
 	if v, ok := view.BrokerConfigs("")[key]; ok && resource != "" {
 		return v
 	}
@@ -116,6 +119,10 @@ func isList(kind kmsg.ConfigResourceType, key string) bool {
 	if kind == kmsg.ConfigResourceTypeTopic {
 		tc, ok := projections.LookupTopicConfig(key)
 		return ok && tc.Type == kmsg.ConfigTypeList
+	}
+	if kind == kmsg.ConfigResourceTypeGroupConfig {
+		s, ok := projections.LookupGroupSetting(key)
+		return ok && s.Type == kmsg.ConfigTypeList
 	}
 	k := keyNamed(key)
 	return k != nil && k.kind == kmsg.ConfigTypeList

@@ -161,6 +161,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		table[name] = row
 	}
 	maps.Copy(table, clusterKeyRows())
+	maps.Copy(table, groupKeyRows())
 	for _, k := range configKeys {
 		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {
 			t.Errorf("%s: nothing shows that it reaches anything", k.name)

@@ -58,7 +58,7 @@ func TestSlowRequests(t *testing.T) {
 func TestIdleCountsFromTheAnswer(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
-	apis = append(apis[:len(apis):len(apis)], api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
+	apis = before(api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
 		return later(func(context.Context) (kmsg.Response, error) {
 			time.Sleep(time.Hour)
 			return kmsg.NewPtrListGroupsResponse(), nil
@@ -90,7 +90,7 @@ func TestAnswersKeepTheOrder(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
 	started := 0
-	apis = append(apis[:len(apis):len(apis)], api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
+	apis = before(api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
 		started++
 		takes := time.Duration(10-started) * time.Second
 		return later(func(context.Context) (kmsg.Response, error) {
@@ -127,7 +127,7 @@ func TestAnswersKeepTheOrder(t *testing.T) {
 func TestShutdownAnswersWhatWasStarted(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
-	apis = append(apis[:len(apis):len(apis)], api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
+	apis = before(api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
 		return later(func(ctx context.Context) (kmsg.Response, error) {
 			select {
 			case <-time.After(500 * time.Millisecond):

@@ -37,6 +37,13 @@
 // as the request may take, and answers when its own view has come to the position that the
 // controller's answer names.
 //
+// # Groups
+//
+// A group's requests go to the shard that coordinates it, if it is served here, in the order
+// of their connection and one by one, as Kafka has it. Names of topics are made IDs on the
+// way in and names on the way out. Errors are told in codes that group clients take for a
+// reason to wait or to look for the coordinator (groups.go).
+//
 // # Fetch sessions
 //
 // A session (KIP-227) is what a consumer fetches and what it was last told of each

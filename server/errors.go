@@ -52,7 +52,7 @@ func message(err error) *string {
 	s := err.Error()
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
-		s = strings.TrimPrefix(s, ke.Error()+": ")
+		s = strings.TrimSuffix(strings.TrimPrefix(s, ke.Error()+": "), ": "+ke.Error())
 	}
 	return &s
 }

@@ -20,7 +20,7 @@ func TestCoordinatorOwnsTheShard(t *testing.T) {
 		facts = append(facts, &projections.ShardOwnerChanged{Kind: projections.ShardGroups, Shard: int32(i), Owner: owner, Epoch: 2})
 	}
 	view := withFacts(t, n.broker.View(), facts...)
-	c := dial(t, serveAlso(t, &another{Backend: n.broker, view: func() *projections.Cluster { return view }}, n.server.clusterID)[0])
+	c := dial(t, serveAlso(t, &another{Backend: broker{n.broker}, view: func() *projections.Cluster { return view }}, n.server.clusterID)[0])
 	seen := map[int32]bool{}
 	for i := range 40 {
 		key := fmt.Sprint("group-", i)
@@ -69,7 +69,7 @@ func TestControllerThatClientsAreTold(t *testing.T) {
 		"gone":        {[]projections.Fact{&projections.ControllerChanged{Node: 99}}, 0},
 	} {
 		view := withFacts(t, n.broker.View(), tc.facts...)
-		c := dial(t, serveAlso(t, &another{Backend: n.broker, view: func() *projections.Cluster { return view }}, n.server.clusterID)[0])
+		c := dial(t, serveAlso(t, &another{Backend: broker{n.broker}, view: func() *projections.Cluster { return view }}, n.server.clusterID)[0])
 		m, d := kmsg.NewPtrMetadataRequest(), kmsg.NewPtrDescribeClusterRequest()
 		m.Version = 12
 		if got, also := c.ask(m).(*kmsg.MetadataResponse).ControllerID, c.ask(d).(*kmsg.DescribeClusterResponse).ControllerID; got != tc.want || also != tc.want {

@@ -151,7 +151,7 @@ func TestMaxConnections(t *testing.T) {
 func TestPanicClosesTheConnection(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
-	apis = append(apis[:len(apis):len(apis)], panicAPI(kmsg.ListGroups, false), panicAPI(kmsg.DeleteGroups, true))
+	apis = before(panicAPI(kmsg.ListGroups, false), panicAPI(kmsg.DeleteGroups, true))
 	n := startNode(t, t.TempDir())
 	other := dial(t, n.Addr())
 	for _, req := range []kmsg.Request{kmsg.NewPtrListGroupsRequest(), kmsg.NewPtrDeleteGroupsRequest()} {

@@ -29,7 +29,7 @@ func movedAway(t *testing.T, n *Node, b another, more ...projections.Fact) (*cli
 		&projections.PartitionLeaderChanged{TopicID: id, Partition: 0, Leader: 5, Epoch: 9},
 		&projections.PartitionLeaderChanged{TopicID: id, Partition: 1, Leader: 5, Epoch: 9}}, more...)
 	view := withFacts(t, n.broker.View(), facts...)
-	b.Backend, b.view = n.broker, func() *projections.Cluster { return view }
+	b.Backend, b.view = broker{n.broker}, func() *projections.Cluster { return view }
 	return dial(t, serveAlso(t, &b, n.server.clusterID)[0]), id
 }
 
@@ -180,7 +180,7 @@ func TestKadmLeaders(t *testing.T) {
 	var view atomic.Pointer[projections.Cluster]
 	view.Store(n.broker.View())
 	b.moving = []coordinator.LeaderMove{{TopicID: id, Partition: 1, From: 5, To: 0}, {TopicID: id, Partition: 2, From: 0, To: 5}, {TopicID: projections.NewTopicID(), From: 0, To: 5}}
-	b.Backend, b.view = n.broker, view.Load
+	b.Backend, b.view = broker{n.broker}, view.Load
 	addr := serveAlso(t, &b, n.server.clusterID)[0]
 	view.Store(withFacts(t, n.broker.View(), listening(addr), &projections.PartitionLeaderChanged{TopicID: id, Partition: 1, Leader: projections.NoLeader, Epoch: 9}))
 	adm := kadm.NewClient(kgoClient(t, addr))

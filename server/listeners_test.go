@@ -49,7 +49,7 @@ func TestEachListenerTellsItsOwnAddresses(t *testing.T) {
 	view := withFacts(t, n.broker.View(),
 		&projections.BrokerRegistered{ID: 3, Epoch: 1, Listeners: []projections.Listener{listener("INSIDE", "in3", 1), listener("OUTSIDE", "out3", 2)}},
 		&projections.BrokerRegistered{ID: 4, Epoch: 1, Listeners: []projections.Listener{listener("INSIDE", "in4", 3)}})
-	addrs := serveAlso(t, &another{Backend: n.broker, view: func() *projections.Cluster { return view }}, n.server.clusterID, sets...)
+	addrs := serveAlso(t, &another{Backend: broker{n.broker}, view: func() *projections.Cluster { return view }}, n.server.clusterID, sets...)
 	for i, want := range []map[int32]string{
 		{0: n.lns[0].Addr().String(), 3: "in3:1", 4: "in4:3"},
 		{0: "kaas.example:19092", 3: "out3:2"},
@@ -74,7 +74,7 @@ func TestLeaderWithoutTheListener(t *testing.T) {
 	view := withFacts(t, n.broker.View(),
 		&projections.BrokerRegistered{ID: 4, Epoch: 1, Listeners: []projections.Listener{{Name: "INSIDE", Host: "in4", Port: 3}}},
 		&projections.PartitionLeaderChanged{TopicID: id, Leader: 4, Epoch: 9})
-	addrs := serveAlso(t, &another{Backend: n.broker, view: func() *projections.Cluster { return view }}, n.server.clusterID, sets...)
+	addrs := serveAlso(t, &another{Backend: broker{n.broker}, view: func() *projections.Cluster { return view }}, n.server.clusterID, sets...)
 	inside, outside := dial(t, addrs[0]), dial(t, addrs[1])
 	for _, tc := range []struct {
 		c       *client

@@ -90,7 +90,10 @@ func TestHostileNames(t *testing.T) {
 			dr.ResourceType, dr.ResourceName = kind, name
 			desc.Resources = append(desc.Resources, dr)
 			got := c.ask(desc).(*kmsg.DescribeConfigsResponse).Resources[0]
-			if kind != kmsg.ConfigResourceTypeBroker || name != "" { // the empty broker name is all brokers
+			switch {
+			case kind == kmsg.ConfigResourceTypeGroupConfig && name != "": // any group may be configured
+				check("DescribeConfigs", got.ErrorCode, 0)
+			case kind != kmsg.ConfigResourceTypeBroker || name != "": // the empty broker name is all brokers
 				check("DescribeConfigs", got.ErrorCode, invalid, 3, 42)
 			}
 		}

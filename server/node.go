@@ -15,6 +15,7 @@ import (
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/coordinator/election"
+	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
@@ -68,7 +69,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.metrics.watchCleaner(n.broker.CleanerStats)
 	n.ready.Store(n.broker)
-	n.server = Start(n.cfg, v.ID, n.broker, n.lns, n.metrics, n.log)
+	n.server = Start(n.cfg, v.ID, broker{n.broker}, n.lns, n.metrics, n.log)
 	n.announce(v.ID)
 	return nil
 }
@@ -188,6 +189,7 @@ func (n *Node) options() coordinator.Options {
 		HandoverWait: n.cfg.HandoverWait,
 		StallAfter:   n.cfg.ProbeStall,
 		GroupShards:  n.cfg.GroupShards, TxnShards: n.cfg.TxnShards,
+		Groups:        groupshard.Options{Config: n.cfg.groupConfig, CleanEvery: n.cfg.Groups.RetentionCheck},
 		Cleaner:       &n.cfg.Cleaner,
 		MinFree:       n.cfg.MinFree,
 		Ballast:       n.cfg.Ballast,

@@ -14,3 +14,6 @@ func panicAPI(key kmsg.Key, late bool) api {
 		return later(func(context.Context) (kmsg.Response, error) { panic("on purpose") })
 	}}
 }
+
+// before is the table with others for some of its keys.
+func before(as ...api) []api { return append(as, apis...) }

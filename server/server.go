@@ -33,7 +33,9 @@ type Server struct {
 	end     context.CancelFunc
 	wire    context.Context // ends, a little later, when connections are cut
 	cut     context.CancelFunc
-	stop    chan struct{} // closed when draining begins
+	stop    chan struct{}   // closed when draining begins
+	serving context.Context // ends when draining begins
+	drain   context.CancelFunc
 	stopOne sync.Once
 
 	lastRead atomic.Int64 // when reading ends, in ns of Unix time; set before stop is closed
@@ -62,6 +64,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	s.mu.conns = map[*conn]struct{}{}
 	s.wire, s.cut = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancel(s.wire)
+	s.serving, s.drain = context.WithCancel(s.life)
 	for i, ln := range lns {
 		s.wg.Go(func() { s.accept(i, ln) })
 	}
@@ -144,6 +147,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.stopOne.Do(func() {
 		s.lastRead.Store(time.Now().Add(lastReads).UnixNano())
 		close(s.stop)
+		s.drain()
 	})
 	for _, ln := range s.lns {
 		ln.Close()

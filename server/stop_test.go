@@ -18,7 +18,7 @@ import (
 func TestStopAnswersBeforeItCuts(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
-	apis = append(apis[:len(apis):len(apis)], api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
+	apis = before(api{key: kmsg.ListGroups, max: 5, start: func(*Server, context.Context, *request) (reply, error) {
 		return later(func(ctx context.Context) (kmsg.Response, error) {
 			<-ctx.Done()
 			return kmsg.NewPtrListGroupsResponse(), nil

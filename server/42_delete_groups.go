@@ -1,0 +1,41 @@
+package server
+
+// DeleteGroups, key 42, versions 0 to 3.
+//
+// Groups without members, with their offsets: NON_EMPTY_GROUP for one that has any,
+// GROUP_ID_NOT_FOUND for one that is not there. A group that stands twice is deleted once.
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var deleteGroupsAPI = api{key: kmsg.DeleteGroups, min: 0, max: 3, start: (*Server).deleteGroups}
+
+func (s *Server) deleteGroups(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.DeleteGroupsRequest)
+	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
+		names := slices.Clone(req.Groups)
+		slices.Sort(names)
+		names = slices.Compact(names)
+		resp := kmsg.NewPtrDeleteGroupsResponse()
+		resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(names))
+		inParallel(len(names), func(i int) {
+			out := &resp.Groups[i]
+			out.Default()
+			err := s.deleteGroup(ctx, names[i])
+			out.Group, out.ErrorCode, out.ErrorMessage = names[i], s.groupFailure(kmsg.DeleteGroups, err), message(err)
+		})
+		return resp
+	})
+}
+
+func (s *Server) deleteGroup(ctx context.Context, group string) error {
+	shard, err := s.backend.GroupShard(group)
+	if err != nil {
+		return err
+	}
+	return shard.Delete(ctx, group)
+}
