@@ -244,6 +244,9 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 		if check := s.fillAdmin(req, fresh, c); check != nil {
 			return check
 		}
+		if check := s.fillGroups(req); check != nil {
+			return check
+		}
 		t.Fatalf("the sweep does not know %s", kmsg.NameForKey(req.Key()))
 	}
 	return func(kmsg.Response) error { return nil }
@@ -295,6 +298,6 @@ func TestUnservedVersionsCloseTheConnection(t *testing.T) {
 		}
 	}
 	c := dial(t, n.Addr())
-	c.send(&kmsg.JoinGroupRequest{}) // not served yet
+	c.send(&kmsg.StreamsGroupHeartbeatRequest{}) // not served yet
 	c.closed()
 }
