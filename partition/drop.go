@@ -19,7 +19,8 @@ type doomed struct {
 // returned. Who reads one keeps its file open until he is done.
 func (p *Partition) dropLocked(segs []*segment) (idle []*handle) {
 	for _, s := range segs {
-		s.dropped, s.index, s.aborts.list = true, nil, nil
+		s.dropped, s.index = true, nil
+		s.aborts.unload()
 		if i := slices.Index(p.mu.recent, s); i >= 0 {
 			p.mu.recent = slices.Delete(p.mu.recent, i, i+1)
 		}

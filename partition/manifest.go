@@ -91,7 +91,7 @@ func (m *Manifest) endAt(e *SegmentEnded) error {
 	if err := m.end(e.End, e.Size); err != nil {
 		return err
 	}
-	if s := m.newest(); s != nil && s.End == e.End {
+	if s := m.newest(); e.Size > 0 { // one that held nothing is gone
 		s.MaxTime, s.Ended, s.Aborted = e.MaxTime, e.Ended, e.Aborted
 	}
 	return nil

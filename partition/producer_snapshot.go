@@ -265,5 +265,8 @@ func (p *Partition) restoreProducers(m *Manifest) {
 		end = math.MaxInt64
 	}
 	p.mu.producers.restore(m, end)
+	if p.cfg().breaks.noTxnSnapshot {
+		p.mu.producers.txns = transactions{}
+	}
 	p.mu.producers.drop(p.cfg().Now().UnixMilli(), p.cfg().ProducerExpiry, math.MaxInt64)
 }

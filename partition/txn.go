@@ -2,6 +2,7 @@ package partition
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -60,11 +61,13 @@ func (ts *transactions) committed(hw int64) {
 // stable is the last stable offset: what lies below it is committed, and so is how each
 // transaction has ended that has records there.
 func (ts *transactions) stable(hw, logStart int64) int64 {
-	if len(ts.undecided) == 0 {
-		return hw
-	}
+	return ts.stableIf(hw, logStart, hw)
+}
+
+// stableIf is stable if markers below an offset count.
+func (ts *transactions) stableIf(hw, logStart, markers int64) int64 {
 	for i := range ts.undecided {
-		if t := &ts.undecided[i]; t.end == 0 || t.end > hw {
+		if t := &ts.undecided[i]; t.end == 0 || t.end > markers {
 			return min(hw, max(t.first, logStart))
 		}
 	}
@@ -76,4 +79,7 @@ func (p *Partition) settleTxns() {
 	ts := &p.mu.producers.txns
 	ts.committed(p.mu.hw.offset)
 	p.mu.stable = ts.stable(p.mu.hw.offset, p.mu.logStart)
+	if p.cfg().breaks.stableAtOnce {
+		p.mu.stable = ts.stableIf(p.mu.hw.offset, p.mu.logStart, math.MaxInt64)
+	}
 }
