@@ -309,32 +309,39 @@ func stableReadOrCut(ctx context.Context, p *Partition, rng *rand.Rand, at int64
 	return f, err
 }
 
-// filter does what a consumer does with an answer, and holds it against what was decided.
-func (k *txnOracle) filter(o *oracle, who string, f Fetched) (visible []string) {
-	list, aborted := f.Aborted, map[int64]bool{}
-	for _, b := range batches(o, f.Records) {
+// hidden are the batches, by base offset, that a consumer leaves out of an answer.
+func (k *txnOracle) hidden(f Fetched) map[int64]bool {
+	list, aborted, out := f.Aborted, map[int64]bool{}, map[int64]bool{}
+	for rest := batch(f.Records); len(rest) > 0; rest = rest[rest.size():] {
+		b := rest[:rest.size()]
 		for len(list) > 0 && list[0].First < b.next() {
 			aborted[list[0].Producer], list = true, list[1:]
 		}
+		if m, ok := b.marker(); ok && !m.Commit {
+			delete(aborted, m.ProducerID)
+		}
+		out[b.base()] = b.attrs()&attrTransactional != 0 && aborted[b.producer()]
+	}
+	return out
+}
+
+// filter does what a consumer does with an answer, and holds it against what was decided.
+func (k *txnOracle) filter(o *oracle, who string, f Fetched) (visible []string) {
+	hidden := k.hidden(f)
+	for _, b := range batches(o, f.Records) {
 		if b.next() > f.LastStableOffset {
 			o.violate("%s: read to %d, stable to %d", who, b.next(), f.LastStableOffset)
 		}
-		if m, ok := b.marker(); ok {
-			if !m.Commit {
-				delete(aborted, m.ProducerID)
-			}
-			continue
-		}
-		hidden := b.attrs()&attrTransactional != 0 && aborted[b.producer()]
 		for _, v := range batchTexts(o, b) {
 			x := o.txnOf[v]
-			switch {
-			case hidden && (x == nil || !x.goes()):
+			switch hidden := hidden[b.base()]; {
+			case hidden && !x.goes():
 				o.violate("%s: %q is hidden, and was not aborted", who, v)
 			case hidden:
 				o.Filtered++
 			case x != nil && !(x.decided && x.commit):
-				o.violate("%s: %q is shown, and was not committed (decided %v): batch at %d, stable to %d, log from %d, aborted %v", who, v, x.decided, b.base(), f.LastStableOffset, f.LogStart, f.Aborted)
+				o.violate("%s: %q is shown, and was not committed (decided %v): batch at %d, stable to %d, log from %d, aborted %v",
+					who, v, x.decided, b.base(), f.LastStableOffset, f.LogStart, f.Aborted)
 			default:
 				visible = append(visible, v)
 			}

@@ -25,7 +25,7 @@ type Server struct {
 	control *budget  // bytes of the others, while they are decoded
 	answers *answers // bytes of records in answers
 	ids     producerIDs
-	verify  verifyTxn // nil: there is no transaction coordinator to ask
+	verify  atomic.Pointer[VerifyTxn] // nil: there is no transaction coordinator to ask
 	fetches *fetchCache
 	beats   beats
 	disk    substrate.Lane // of looks at the volume's size

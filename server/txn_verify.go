@@ -32,9 +32,13 @@ type TxnPartition struct {
 	Partition int32
 }
 
-// verifyTxn asks a coordinator, wherever it is, and returns an error or nil for each
+// VerifyTxn asks a coordinator, wherever it is, and returns an error or nil for each
 // partition: a *kerr.Error, or one that wraps it.
-type verifyTxn func(ctx context.Context, ask TxnPartitions) []error
+type VerifyTxn func(ctx context.Context, ask TxnPartitions) []error
+
+// VerifyTxnsWith has producers' transactions verified from now on. Before that each one
+// that would begin on a partition is refused with INVALID_TXN_STATE.
+func (s *Server) VerifyTxnsWith(v VerifyTxn) { s.verify.Store(&v) }
 
 // verifyWait bounds how long a connection's reader waits for a coordinator's word.
 const verifyWait = 5 * time.Second
@@ -99,14 +103,14 @@ func (c *produceCall) askCoordinator(ctx context.Context, ask TxnPartitions, ref
 		return
 	}
 	errs := make([]error, len(c.checks))
-	switch {
+	switch verify := c.s.verify.Load(); {
 	case refused != nil:
-	case c.s.verify == nil:
+	case verify == nil:
 		refused = fmt.Errorf("%w: no coordinator knows of the transaction", kerr.InvalidTxnState)
 	default:
 		ctx, cancel := context.WithTimeout(ctx, verifyWait)
 		defer cancel()
-		errs = c.s.verify(ctx, ask)
+		errs = (*verify)(ctx, ask)
 	}
 	for i := range c.checks {
 		k := &c.checks[i]
