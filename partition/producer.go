@@ -226,8 +226,10 @@ func (p *producer) trim(hw int64) {
 		left--
 	}
 	for i := n - 2; i >= 0 && left > 0 && p.seen[i].epoch == last.epoch; i-- {
-		if !p.seen[i].marker {
-			w, left = w-1, left-1
+		if p.seen[i].marker {
+			continue
+		}
+		if w, left = w-1, left-1; w != i {
 			p.seen[w] = p.seen[i]
 		}
 	}
