@@ -38,7 +38,7 @@ func (p *Partition) stableView(ctx context.Context, v view) (view, error) {
 	return v.upTo(at.mark()), nil
 }
 
-func (at Place) mark() mark { return mark{at.offset, at.seg, at.pos} }
+func (at Place) mark() mark { return mark(at) }
 
 func (p *Partition) cutStable(ctx context.Context, v view, at Place, maxBytes int, minOne bool) (Found, error) {
 	if at.offset >= v.stable || at.offset < v.logStart {
