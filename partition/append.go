@@ -49,12 +49,16 @@ func (a *Appended) Wait(ctx context.Context) error {
 //
 // What an idempotent producer has sent before, as one of its last five batches, is not
 // stored again: it is answered as it was, when it is committed.
+//
+// A transactional batch is stored only where its producer's transaction is open; see
+// [Partition.AppendTxn].
 func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) {
-	if err := ctx.Err(); err != nil {
+	return p.append(ctx, data, 0)
+}
+
+func (p *Partition) append(ctx context.Context, data []byte, g Guard) (*Appended, error) {
+	if err := p.mayAppend(ctx); err != nil {
 		return nil, err
-	}
-	if p.s.IsFenced() {
-		p.fail(substrate.ErrFenced)
 	}
 	cfg := p.cfg()
 	b := batch(data)
@@ -75,12 +79,43 @@ func (p *Partition) Append(ctx context.Context, data []byte) (*Appended, error) 
 		a.LogAppendTime = cfg.Now().UnixMilli()
 		b.stamp(a.LogAppendTime)
 	}
-	return a, p.enqueue(a, b)
+	return a, p.enqueue(a, b, func() (bool, error) { return p.admit(a, b, g) })
 }
 
-// enqueue is the point that orders the write, and so where the offset is given and a
-// producer's sequence is judged.
-func (p *Partition) enqueue(a *Appended, b batch) error {
+// WriteMarker ends a producer's transaction with a marker, which is committed as any
+// batch. Errors wrap INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED where a
+// successor of its sender has been here, or are those of [Partition.Append]. Where there
+// is nothing to end it is written all the same: who sends one may send it again. It is
+// taken on a volume that is too full for records, for it is small, and others wait for it.
+func (p *Partition) WriteMarker(ctx context.Context, m Marker) (*Appended, error) {
+	if err := p.mayAppend(ctx); err != nil {
+		return nil, err
+	}
+	if m.ProducerID < 0 || m.ProducerEpoch < 0 {
+		return nil, fmt.Errorf("marker for %s: %w: producer %d with epoch %d", p.name, kerr.InvalidRequest, m.ProducerID, m.ProducerEpoch)
+	}
+	a := &Appended{p: p, LogAppendTime: -1}
+	b := m.batch(p.cfg().Now().UnixMilli())
+	if p.cfg().LogAppendTime {
+		a.LogAppendTime = b.maxTime()
+		b.stamp(a.LogAppendTime)
+	}
+	return a, p.enqueue(a, b, func() (bool, error) { return false, p.mu.producers.judgeMarker(m) })
+}
+
+func (p *Partition) mayAppend(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if p.s.IsFenced() {
+		p.fail(substrate.ErrFenced)
+	}
+	return nil
+}
+
+// enqueue is the point that orders the write, and so where the offset is given and admit
+// judges a producer's sequence.
+func (p *Partition) enqueue(a *Appended, b batch, admit func() (again bool, err error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -92,7 +127,7 @@ func (p *Partition) enqueue(a *Appended, b batch) error {
 		return fmt.Errorf("%w: %s has no offsets left", kerr.KafkaStorageError, p.name)
 	}
 	if b.producer() >= 0 {
-		if again, err := p.admit(a, b); again || err != nil {
+		if again, err := admit(); again || err != nil {
 			return err
 		}
 	}
@@ -242,6 +277,9 @@ func (p *Partition) wrote(run [][]byte) {
 		s.index.add(r, s.id.Base, p.cfg().IndexIntervalBytes)
 		s.size += int64(len(r))
 		s.end = batch(r).next()
+		if batch(r).attrs()&attrControl != 0 {
+			p.mu.producers.txns.noteMarker(&s.aborts, batch(r).base())
+		}
 	}
 }
 

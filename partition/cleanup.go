@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -207,11 +208,13 @@ func (p *Partition) await(ctx context.Context, ask func(done chan struct{})) err
 	}
 }
 
-// fileOf tells a segment's file or index by its name.
+// fileOf tells a segment's file or one of its indexes by its name.
 func fileOf(e substrate.DirEntry) (SegmentID, bool) {
 	name := e.Name
-	if n := len(name) - len(indexExt); n > 0 && name[n:] == indexExt {
-		name = name[:n] + logExt
+	for _, ext := range []string{indexExt, txnExt} {
+		if stem, ok := strings.CutSuffix(name, ext); ok {
+			name = stem + logExt
+		}
 	}
 	id, err := ParseSegmentName(name)
 	return id, err == nil && !e.Dir

@@ -22,6 +22,7 @@ type window struct {
 type segState struct {
 	*segment
 	index          *index
+	aborted        AbortedSum
 	end, size      int64
 	ends, admitted bool
 }
@@ -70,7 +71,7 @@ func (p *Partition) nextWindow() *window {
 	}
 	w.segs = make([]segState, 0, len(p.mu.segs)-first)
 	for _, s := range p.mu.segs[first:] {
-		w.segs = append(w.segs, segState{s, s.index, s.end, s.size, s.frozen || closes, s.admitted})
+		w.segs = append(w.segs, segState{s, s.index, s.aborts.sum, s.end, s.size, s.frozen || closes, s.admitted})
 	}
 	return w
 }
@@ -117,6 +118,7 @@ func (p *Partition) commit(w *window) error {
 	for _, s := range w.segs {
 		if s.ends && s.size > 0 {
 			p.writeIndex(s.id, s.index)
+			p.saveAborted(s.segment)
 		}
 	}
 	return nil
@@ -144,12 +146,20 @@ func (p *Partition) facts(w *window) (fs []fact) {
 			fs = append(fs, &SegmentAdded{s.id})
 		}
 		if s.ends {
-			fs = append(fs, &SegmentEnded{End: s.end, Size: s.size, MaxTime: s.index.maxTime, Ended: p.cfg().Now().UnixMilli()})
+			fs = append(fs, &SegmentEnded{End: s.end, Size: s.size, MaxTime: s.index.maxTime, Ended: p.cfg().Now().UnixMilli(), Aborted: p.noteSum(s.aborted)})
 		} else if s.synced == s.size && s.size > 0 && (w.recover || !s.admitted) {
-			fs = append(fs, &RecoveryPointAdvanced{Offset: s.end, Pos: s.size})
+			fs = append(fs, &RecoveryPointAdvanced{Offset: s.end, Pos: s.size, Aborted: p.noteSum(s.aborted)})
 		}
 	}
 	return p.producerFacts(fs)
+}
+
+// noteSum is a sum of aborted transactions as the manifest tells it.
+func (p *Partition) noteSum(s AbortedSum) *AbortedSum {
+	if p.cfg().breaks.noAbortedSum {
+		return nil
+	}
+	return s.noted()
 }
 
 func (p *Partition) publishOrCheck(fs []fact, waiting bool) error {
@@ -220,6 +230,7 @@ func (p *Partition) acknowledge(w *window) {
 	if w.mark.offset > p.mu.hw.offset {
 		p.mu.hw = w.mark
 		p.landed()
+		p.settleTxns()
 		p.wake()
 	}
 	for _, g := range w.groups {

@@ -89,8 +89,9 @@ type compaction struct {
 
 	keys    *offsetMap
 	aborted abortedTxns
-	txns    bool           // aborted is known
-	open    map[int64]bool // producers with transactional batches since their last marker
+	txns    bool                 // aborted is known
+	markers map[int64]AbortedTxn // of the segments at hand, by the marker's offset
+	open    map[int64]bool       // producers with transactional batches since their last marker
 	l       looked
 	kept    []byte // of the batch at hand, with sum
 	sum     keptSum
@@ -169,11 +170,10 @@ func (c *compaction) mapSegment(ctx context.Context, s *segment, upto *int64) (f
 			continue
 		}
 		if b.attrs()&attrTransactional != 0 && !c.txns {
-			var known int64
-			if c.aborted, known, err = c.p.findTxns(ctx, c.plan.view, c.plan.from, c.plan.upto); err != nil {
+			if c.aborted, err = c.p.findAbortedTxns(ctx, c.plan.view, c.plan.from, c.plan.upto); err != nil {
 				return false, err
 			}
-			c.txns, c.plan.upto = true, min(c.plan.upto, known)
+			c.txns = true
 		}
 		if b.base() >= c.plan.upto {
 			return true, nil
@@ -236,6 +236,9 @@ func (c *compaction) rewrite(ctx context.Context, group []*segment) (err error) 
 	}()
 	if len(group) > 1 {
 		w.changed = true
+	}
+	if err := c.noteMarkers(ctx, group); err != nil {
+		return err
 	}
 	for _, s := range group {
 		if err := c.copySegment(ctx, s, w); err != nil {
@@ -319,7 +322,7 @@ func (p *Partition) swap(ctx context.Context, old, made []*segment) error {
 		f.Old = append(f.Old, s.id)
 	}
 	for _, s := range made {
-		f.New = append(f.New, Segment{SegmentID: s.id, End: s.end, Size: s.size, MaxTime: s.maxTime, Ended: s.endedAt})
+		f.New = append(f.New, Segment{SegmentID: s.id, End: s.end, Size: s.size, MaxTime: s.maxTime, Ended: s.endedAt, Aborted: p.noteSum(s.aborts.sum)})
 	}
 	return p.publish(ctx, "compaction", func(*Manifest) ([]fact, error) { return []fact{f}, nil }, func() {
 		m := p.w.Committed().State

@@ -109,8 +109,8 @@ func (c *compaction) emptied(b batch, isEnd bool) (batch, bool, error) {
 	return out, true, err
 }
 
-// lastOfProducer reports whether the batch is the last committed one of a producer that
-// is not forgotten yet.
+// lastOfProducer reports whether the batch is what tells most of a producer that is not
+// forgotten yet: its last committed one, or the marker that has raised its epoch since.
 func (c *compaction) lastOfProducer(b batch) bool {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -118,21 +118,24 @@ func (c *compaction) lastOfProducer(b batch) bool {
 	if b.producer() < 0 || x == nil {
 		return false
 	}
-	for _, s := range x.seen {
-		if s.base > b.base() && s.next() <= c.p.mu.hw.offset {
-			return false
+	var last *seenBatch
+	for i := range x.seen {
+		s := &x.seen[i]
+		if s.next() <= c.p.mu.hw.offset && !(s.marker && last != nil && !last.marker && last.epoch == s.epoch) {
+			last = s
 		}
 	}
-	return true
+	return last != nil && last.base == b.base()
 }
 
 // filterMarker decides about a transaction's marker. It stays as long as any batch of
-// its transaction is there, then until the horizon that begins when none is.
+// its transaction is there, or it alone tells its producer's epoch, then until the horizon
+// that begins when none is.
 func (c *compaction) filterMarker(b batch, isEnd bool) (batch, bool, error) {
 	has := c.open[b.producer()]
 	delete(c.open, b.producer())
-	if has || b.count() == 0 {
-		if !has && !isEnd {
+	if has || b.count() == 0 || c.lastOfProducer(b) {
+		if b.count() == 0 && !has && !isEnd {
 			return nil, true, nil
 		}
 		return b, false, nil

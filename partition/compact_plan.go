@@ -10,7 +10,7 @@ import (
 type cleanPlan struct {
 	view view
 	segs []*segment // ascending, from the log's start: what is gone through
-	// from and upto bound what was not compacted before; upto is the end of the last segment.
+	// from and upto bound what was not compacted before; upto is in the last segment, or its end.
 	from, upto   int64
 	clean, dirty int64 // bytes before and behind from
 	now          int64 // ms
@@ -30,11 +30,10 @@ func (c *cleanPlan) ratio() float64 {
 	return float64(c.dirty) / float64(c.clean+c.dirty)
 }
 
-// planClean looks what there is to compact: ended segments below the high watermark and
-// the last stable offset, old enough for min.compaction.lag.ms.
+// planClean looks what there is to compact: ended segments below the high watermark, as
+// far as the last stable offset, old enough for min.compaction.lag.ms.
 func (p *Partition) planClean(ctx context.Context, v view) (*cleanPlan, error) {
 	c, now := p.cfg().Cleanup, p.cfg().Now()
-	_, hw, stable := p.Offsets()
 	out := &cleanPlan{view: v, now: now.UnixMilli()}
 	p.mu.Lock()
 	out.from = max(p.mu.cleaned, v.logStart)
@@ -49,7 +48,7 @@ func (p *Partition) planClean(ctx context.Context, v view) (*cleanPlan, error) {
 	p.mu.Unlock()
 	out.upto = out.from
 	for _, s := range ended {
-		if s.end > min(hw, stable) {
+		if s.end > v.hw.offset || s.id.Base >= v.stable {
 			break
 		}
 		if s.end > out.from {
@@ -66,7 +65,7 @@ func (p *Partition) planClean(ctx context.Context, v view) (*cleanPlan, error) {
 			}
 			out.overdue = out.overdue || c.late(first, now)
 			out.dirty += s.size
-			out.upto = s.end
+			out.upto = min(s.end, v.stable)
 		} else {
 			out.clean += s.size
 		}

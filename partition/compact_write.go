@@ -55,6 +55,9 @@ func (w *compactWriter) append(ctx context.Context, b batch) error {
 	s.index.add(b, s.id.Base, w.c.p.cfg().IndexIntervalBytes)
 	s.size += int64(len(b))
 	s.end = b.next()
+	if t, ok := w.c.markers[b.base()]; ok && b.attrs()&attrControl != 0 {
+		s.aborts.add(t)
+	}
 	return nil
 }
 
@@ -99,7 +102,9 @@ func (w *compactWriter) end(ctx context.Context, end int64) error {
 	s.end, s.synced, s.frozen, s.admitted, s.ended = end, s.size, true, true, true
 	s.maxTime, s.timed, s.endedAt = s.index.maxTime, true, w.c.plan.now
 	w.c.p.writeIndex(s.id, s.index)
+	w.c.p.writeTxnIndex(s.id, s.aborts.list)
 	s.index = nil
+	s.aborts.unload()
 	w.base = end
 	return nil
 }

@@ -29,6 +29,8 @@ type Config struct {
 	// ProducerExpiry is producer.id.expiration.ms: a producer that appends nothing for so
 	// long is forgotten; 1 day.
 	ProducerExpiry time.Duration
+	// FenceExpiry is transactional.id.expiration.ms: how long a [Partition.Fence] stands; 7 days.
+	FenceExpiry time.Duration
 	// TimestampBeforeMax is message.timestamp.before.max.ms. Zero or negative is no bound.
 	TimestampBeforeMax time.Duration
 	// HistoryEntries and HistoryAge bound the manifest's history; 100 and 7 days.
@@ -70,6 +72,10 @@ type breaks struct {
 	unlinkEarly        bool // unlink before the manifest without the file is committed
 	noCompactSync      bool // swap in what compaction wrote without fdatasync
 	staleMarks         bool // leave the high watermark in a segment that compaction replaced
+
+	stableAtOnce  bool // a marker counts before it is committed
+	noTxnSnapshot bool // a takeover forgets the manifest's transactions
+	noAbortedSum  bool // the manifest tells of no aborted transactions
 }
 
 func orElse[T comparable](p *T, def T) {
@@ -90,6 +96,7 @@ func (c Config) withDefaults() Config {
 	orElse(&c.StallAfter, 15*time.Second)
 	orElse(&c.TimestampAfterMax, time.Hour)
 	orElse(&c.ProducerExpiry, 24*time.Hour)
+	orElse(&c.FenceExpiry, 7*24*time.Hour)
 	orElse(&c.HistoryEntries, 100)
 	orElse(&c.HistoryAge, 7*24*time.Hour)
 	c.SegmentBytes = min(c.SegmentBytes, math.MaxInt32) // an index has 32 bits for a byte

@@ -6,6 +6,7 @@
 //	topics/<topic ID, 32 hex>/<partition>/meta/…              a metalog stream, the manifest; its epoch is the leader epoch
 //	topics/<topic ID>/<partition>/<base>.<epoch>.<gen>.log    record batches, 20, 10 and 10 decimal digits
 //	topics/<topic ID>/<partition>/<base>.<epoch>.<gen>.index  rebuildable, never fsynced
+//	topics/<topic ID>/<partition>/<base>.<epoch>.<gen>.txnindex  likewise, Kafka's format; none without aborts
 //
 // A segment holds Kafka record batches (KIP-98) as sent, but for base offset,
 // partition leader epoch and, where the topic asks for it, append time. The epoch in
@@ -28,6 +29,12 @@
 //     offset is given. The manifest has the state as of its recovery point, never beyond;
 //     a takeover adds what it adopts. A repeated batch is answered when the first copy is
 //     committed.
+//   - The last stable offset is the high watermark, or the first offset of a transaction
+//     that is open or whose marker is not committed. A transaction is begun only with its
+//     coordinator's word, which a marker that comes between makes worthless (KIP-890).
+//   - What aborted transactions a segment's markers end, its index file lists. The manifest
+//     has a count and a checksum of that, and the least offset that matters to it, so
+//     that a file which is lost or damaged is known, and made again from the headers.
 //   - Nothing is unlinked while a committed manifest names it: retention, DeleteRecords
 //     and compaction publish a manifest without the file, a Check covers that, and only
 //     then the file goes, after file.delete.delay.ms. A later leader removes what an
@@ -48,6 +55,10 @@
 // [Partition.Append] with [Appended.Wait], [Partition.Read], and at the end
 // [Partition.Relinquish] or [Partition.Abandon]. A [Cleaner] calls [Partition.Retain] and
 // [Partition.Compact] of all partitions of a broker.
+//
+// A transactional batch is verified ([Partition.StartVerification], [Partition.AppendTxn]),
+// and [Partition.WriteMarker] ends what it began; [Partition.ReadCommitted] and
+// [Partition.CutCommitted] are for who reads committed records only.
 //
 // Records are looked at only where their content matters: compaction, keys on compacted
 // topics, compression.type, lookups by time.

@@ -20,6 +20,7 @@ type doomed struct {
 func (p *Partition) dropLocked(segs []*segment) (idle []*handle) {
 	for _, s := range segs {
 		s.dropped, s.index = true, nil
+		s.aborts.unload()
 		if i := slices.Index(p.mu.recent, s); i >= 0 {
 			p.mu.recent = slices.Delete(p.mu.recent, i, i+1)
 		}
@@ -113,7 +114,7 @@ func (p *Partition) unlink(id SegmentID) error {
 		}
 		return err
 	}
-	return errors.Join(gone(p.v.Remove(path.Join(p.dir, id.IndexName()))), gone(p.v.Remove(p.file(id))))
+	return errors.Join(gone(p.v.Remove(path.Join(p.dir, id.IndexName()))), gone(p.v.Remove(path.Join(p.dir, id.TxnIndexName()))), gone(p.v.Remove(p.file(id))))
 }
 
 // sweepOrphans has files removed that earlier leaders left behind: segments they had
@@ -131,7 +132,7 @@ func (p *Partition) sweepOrphans() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var last SegmentID
-	for _, e := range es { // a segment's index and log lie beside one another
+	for _, e := range es { // a segment's indexes and log lie beside one another
 		if id, ok := fileOf(e); ok && id.Epoch < p.epoch && id != last && !m.has(id) {
 			p.doomLocked(id, 0)
 			last = id

@@ -30,7 +30,8 @@ type (
 		// MaxTime is the largest timestamp in it, ms; 0 where it was not looked at.
 		MaxTime int64 `msgpack:"max_time,omitempty" json:"max_time,omitempty"`
 		// Ended is when that was, ms.
-		Ended int64 `msgpack:"ended,omitempty" json:"ended,omitempty"`
+		Ended   int64       `msgpack:"ended,omitempty" json:"ended,omitempty"`
+		Aborted *AbortedSum `msgpack:"aborted,omitempty" json:"aborted,omitempty"`
 	}
 	// LeaderEpochStarted is a takeover; what is appended from Start on has that epoch.
 	LeaderEpochStarted struct {
@@ -39,8 +40,9 @@ type (
 	}
 	// RecoveryPointAdvanced says up to where the newest segment is durable.
 	RecoveryPointAdvanced struct {
-		Offset int64 `msgpack:"offset" json:"offset"`
-		Pos    int64 `msgpack:"pos" json:"pos"`
+		Offset  int64       `msgpack:"offset" json:"offset"`
+		Pos     int64       `msgpack:"pos" json:"pos"`
+		Aborted *AbortedSum `msgpack:"aborted,omitempty" json:"aborted,omitempty"` // of its bytes up to there
 	}
 	// LogStartAdvanced removes what lies below an offset.
 	LogStartAdvanced struct {

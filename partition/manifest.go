@@ -37,6 +37,8 @@ type Segment struct {
 	// where that is not known.
 	MaxTime int64 `msgpack:"max_time,omitempty" json:"max_time,omitempty"`
 	Ended   int64 `msgpack:"ended,omitempty" json:"ended,omitempty"`
+	// Aborted is of the transactions that its markers aborted, nil if there are none.
+	Aborted *AbortedSum `msgpack:"aborted,omitempty" json:"aborted,omitempty"`
 }
 
 func (s Segment) open() bool { return s.End < 0 }
@@ -49,8 +51,9 @@ type EpochStart struct {
 
 // RecoveryPoint is a batch boundary in the newest segment, as offset and byte.
 type RecoveryPoint struct {
-	Offset int64 `msgpack:"o" json:"offset"`
-	Pos    int64 `msgpack:"p" json:"pos"`
+	Offset  int64       `msgpack:"o" json:"offset"`
+	Pos     int64       `msgpack:"p" json:"pos"`
+	Aborted *AbortedSum `msgpack:"a,omitempty" json:"aborted,omitempty"`
 }
 
 func (m *Manifest) newest() *Segment {
@@ -88,8 +91,8 @@ func (m *Manifest) endAt(e *SegmentEnded) error {
 	if err := m.end(e.End, e.Size); err != nil {
 		return err
 	}
-	if s := m.newest(); s != nil && s.End == e.End {
-		s.MaxTime, s.Ended = e.MaxTime, e.Ended
+	if s := m.newest(); e.Size > 0 { // one that held nothing is gone
+		s.MaxTime, s.Ended, s.Aborted = e.MaxTime, e.Ended, e.Aborted
 	}
 	return nil
 }

@@ -122,9 +122,9 @@ func TestManifestRefuses(t *testing.T) {
 		"two open segments":   {add, &SegmentAdded{SegmentID{0, 1, 1}}},
 		"a gap":               {&SegmentAdded{SegmentID{5, 1, 0}}},
 		"end without segment": {&SegmentEnded{End: 1, Size: 70}},
-		"end before recovery": {add, &RecoveryPointAdvanced{9, 700}, &SegmentEnded{End: 8, Size: 700}},
-		"recovery goes back":  {add, &RecoveryPointAdvanced{9, 700}, &RecoveryPointAdvanced{8, 600}},
-		"epoch goes back":     {add, &LeaderEpochStarted{5, 0}, &RecoveryPointAdvanced{9, 700}, &LeaderEpochStarted{4, 9}},
+		"end before recovery": {add, &RecoveryPointAdvanced{Offset: 9, Pos: 700}, &SegmentEnded{End: 8, Size: 700}},
+		"recovery goes back":  {add, &RecoveryPointAdvanced{Offset: 9, Pos: 700}, &RecoveryPointAdvanced{Offset: 8, Pos: 600}},
+		"epoch goes back":     {add, &LeaderEpochStarted{5, 0}, &RecoveryPointAdvanced{Offset: 9, Pos: 700}, &LeaderEpochStarted{4, 9}},
 		"log start goes back": {add, &LogStartAdvanced{5}, &LogStartAdvanced{4}},
 	} {
 		if fold(fs...) == nil {

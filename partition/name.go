@@ -15,6 +15,7 @@ const (
 	metaDir   = "meta"
 	logExt    = ".log"
 	indexExt  = ".index"
+	txnExt    = ".txnindex"
 )
 
 // SegmentID names a segment: the offset of its first batch, the leader who made it
@@ -32,6 +33,9 @@ func (s SegmentID) String() string { return s.stem() + logExt }
 
 // IndexName is the name of the segment's index file.
 func (s SegmentID) IndexName() string { return s.stem() + indexExt }
+
+// TxnIndexName is the name of the file that lists the segment's aborted transactions.
+func (s SegmentID) TxnIndexName() string { return s.stem() + txnExt }
 
 // ParseSegmentName is the strict inverse of [SegmentID.String].
 func ParseSegmentName(name string) (SegmentID, error) {

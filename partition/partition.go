@@ -68,12 +68,15 @@ type Partition struct {
 		watched int         // commits when it was started
 
 		hw        mark
+		stable    int64 // the last stable offset
+		stableAt  Place // where that lies, if somebody has looked
 		recovered int64 // offset of the newest recovery point
 		logStart  int64
 		cleaned   int64 // up to where the log was compacted
 		epochs    []EpochStart
 
 		producers producers
+		guards    Guard    // given so far
 		flights   []flight // ascending
 	}
 	wg      sync.WaitGroup // writer and committer
@@ -123,7 +126,7 @@ func (p *Partition) Err() error {
 func (p *Partition) Offsets() (logStart, highWatermark, lastStable int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.logStart, p.mu.hw.offset, p.mu.hw.offset
+	return p.mu.logStart, p.mu.hw.offset, p.mu.stable
 }
 
 // Start is where the log starts, and the leader epoch that wrote there, or would.

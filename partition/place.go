@@ -94,7 +94,11 @@ func (p *Partition) Ahead(at Place) (bytes int64, ok bool) {
 	if p.mu.err != nil {
 		return 0, false
 	}
-	hw := p.mu.hw
+	return p.aheadUpTo(at, p.mu.hw)
+}
+
+// aheadUpTo is how many bytes there are from a place to another. The caller holds mu.
+func (p *Partition) aheadUpTo(at Place, hw mark) (bytes int64, ok bool) {
 	if at.offset >= hw.offset {
 		return 0, true
 	}

@@ -16,6 +16,14 @@ type ProducerState struct {
 	Active int64 `json:"active_ms"` // its last append by the leader's clock, for expiry
 	// Batches are the last ones that it appended in its epoch, at most five.
 	Batches []ProducerBatch `json:"batches"`
+	Txn     *ProducerTxn    `json:"txn,omitempty"` // nil if it never had a transaction
+}
+
+// ProducerTxn is what is known of a producer's transactions. Each is -1 if it is not there.
+type ProducerTxn struct {
+	CoordinatorEpoch int32 `json:"coordinator_epoch"` // of the last marker
+	First            int64 `json:"first_offset"`      // of the transaction that is open
+	Marker           int64 `json:"marker_offset"`     // where the last thing of it is a marker
 }
 
 // ProducerBatch is a batch that its producer may send again.
@@ -27,8 +35,14 @@ type ProducerBatch struct {
 }
 
 // EncodeMsgpack writes numbers as short as they are: there may be thousands of producers.
+// One without transactions has four elements, as all had before there were any; others
+// have seven.
 func (s *ProducerState) EncodeMsgpack(e *msgpack.Encoder) error {
-	err := e.EncodeArrayLen(4)
+	n := 4
+	if s.Txn != nil {
+		n = 7
+	}
+	err := e.EncodeArrayLen(n)
 	put := func(ns ...int64) {
 		for _, n := range ns {
 			if err == nil {
@@ -45,6 +59,31 @@ func (s *ProducerState) EncodeMsgpack(e *msgpack.Encoder) error {
 			err = e.EncodeArrayLen(4)
 		}
 		put(int64(b.Sequence), int64(b.LastDelta), b.Offset, b.AppendTime)
+	}
+	if t := s.Txn; t != nil {
+		put(int64(t.CoordinatorEpoch), t.First, t.Marker)
+	}
+	return err
+}
+
+// DecodeMsgpack reads both forms.
+func (s *ProducerState) DecodeMsgpack(d *msgpack.Decoder) error {
+	n, err := d.DecodeArrayLen()
+	get := func() (v int64) {
+		if err == nil {
+			v, err = d.DecodeInt64()
+		}
+		return v
+	}
+	if err == nil && n != 4 && n != 7 {
+		return fmt.Errorf("a producer of %d elements", n)
+	}
+	*s = ProducerState{ID: get(), Epoch: int16(get()), Active: get()}
+	if err == nil {
+		err = d.Decode(&s.Batches)
+	}
+	if n == 7 {
+		s.Txn = &ProducerTxn{CoordinatorEpoch: int32(get()), First: get(), Marker: get()}
 	}
 	return err
 }
@@ -81,10 +120,11 @@ func (e *ProducersAdvanced) apply(m *Manifest) error {
 	return nil
 }
 
-// checkProducers refuses a state in which a producer has no or too many batches.
+// checkProducers refuses a state in which a producer has too many batches, or nothing.
 func (m *Manifest) checkProducers() error {
 	for i, p := range m.Producers {
-		if i > 0 && m.Producers[i-1].ID >= p.ID || len(p.Batches) == 0 || len(p.Batches) > producerWindow {
+		nothing := len(p.Batches) == 0 && (p.Txn == nil || p.Txn.Marker < 0)
+		if i > 0 && m.Producers[i-1].ID >= p.ID || nothing || len(p.Batches) > producerWindow {
 			return fmt.Errorf("producer %d with %d batches, number %d of the producers", p.ID, len(p.Batches), i)
 		}
 	}
@@ -101,8 +141,8 @@ func (ps *producers) advance(end int64) *ProducersAdvanced {
 		if len(p.seen) == 0 {
 			continue // dropped
 		}
-		if w := p.upTo(end); len(w) > 0 && w[len(w)-1].next() > ps.told {
-			e.Changed = append(e.Changed, p.state(w))
+		if seen := p.asOf(end); len(seen) > 0 && seen[len(seen)-1].next() > ps.told {
+			e.Changed = append(e.Changed, p.state(seen))
 			p.told = true
 		}
 		if p.changed = p.newest().next() > end; p.changed {
@@ -117,12 +157,41 @@ func (ps *producers) advance(end int64) *ProducersAdvanced {
 	return e
 }
 
-func (p *producer) state(w []seenBatch) ProducerState {
-	s := ProducerState{ID: p.id, Epoch: w[0].epoch, Active: p.active, Batches: make([]ProducerBatch, len(w))}
+func (p *producer) state(seen []seenBatch) ProducerState {
+	w, last := lastFive(seen), seen[len(seen)-1]
+	s := ProducerState{ID: p.id, Epoch: last.epoch, Active: p.active, Batches: make([]ProducerBatch, len(w))}
 	for i, b := range w {
 		s.Batches[i] = ProducerBatch{Sequence: b.sequence, LastDelta: b.lastDelta, Offset: b.base, AppendTime: b.appendTime}
 	}
+	if last.coord != 0 || last.txn != 0 {
+		s.Txn = &ProducerTxn{CoordinatorEpoch: last.coord - 1, First: last.txn - 1, Marker: -1}
+		if last.marker {
+			s.Txn.Marker = last.base
+		}
+	}
 	return s
+}
+
+// restored is the producer as of a manifest, without what lies beyond end.
+func (s *ProducerState) restored(end int64) *producer {
+	p := &producer{id: s.ID, active: s.Active, told: true, seen: make([]seenBatch, 0, producerWindow+1)}
+	for _, b := range s.Batches {
+		x := seenBatch{base: b.Offset, appendTime: b.AppendTime, sequence: b.Sequence, lastDelta: b.LastDelta, epoch: s.Epoch}
+		if x.next() <= end {
+			p.seen = append(p.seen, x)
+		}
+	}
+	t := s.Txn
+	if t == nil {
+		return p
+	}
+	if t.Marker >= 0 && t.Marker < end {
+		p.seen = append(p.seen, seenBatch{base: t.Marker, appendTime: -1, sequence: -1, epoch: s.Epoch, marker: true})
+	}
+	if len(p.seen) > 0 {
+		p.newest().coord, p.newest().txn = t.CoordinatorEpoch+1, t.First+1
+	}
+	return p
 }
 
 // restore takes the producers of a manifest. What lies beyond end, its recovery point, is
@@ -130,20 +199,18 @@ func (p *producer) state(w []seenBatch) ProducerState {
 func (ps *producers) restore(m *Manifest, end int64) {
 	ps.told = m.Recovery.Offset
 	ps.byID = make(map[int64]*producer, len(m.Producers))
-	for _, s := range m.Producers {
-		p := &producer{id: s.ID, active: s.Active, told: true, seen: make([]seenBatch, 0, producerWindow+1)}
-		for _, b := range s.Batches {
-			x := seenBatch{base: b.Offset, appendTime: b.AppendTime, sequence: b.Sequence, lastDelta: b.LastDelta, epoch: s.Epoch}
-			if x.next() <= end {
-				p.seen = append(p.seen, x)
-			}
-		}
+	for i := range m.Producers {
+		p := m.Producers[i].restored(end)
 		if len(p.seen) == 0 {
 			ps.forget(p)
 			continue
 		}
 		ps.byID[p.id] = p
+		if first := p.newest().txn; first != 0 {
+			ps.txns.begin(p.id, first-1)
+		}
 	}
+	ps.txns.restored()
 }
 
 // producerFacts tells what the other facts of a manifest make known of producers.
@@ -178,7 +245,7 @@ func (p *Partition) producerFacts(fs []fact) []fact {
 
 // replay notes a batch of the old leader's tail.
 func (p *Partition) replay(b batch) {
-	if b.producer() < 0 || b.attrs()&attrControl != 0 || p.cfg().breaks.noProducerScan {
+	if b.producer() < 0 || p.cfg().breaks.noProducerScan {
 		return
 	}
 	p.mu.Lock()
@@ -198,5 +265,8 @@ func (p *Partition) restoreProducers(m *Manifest) {
 		end = math.MaxInt64
 	}
 	p.mu.producers.restore(m, end)
+	if p.cfg().breaks.noTxnSnapshot {
+		p.mu.producers.txns = transactions{}
+	}
 	p.mu.producers.drop(p.cfg().Now().UnixMilli(), p.cfg().ProducerExpiry, math.MaxInt64)
 }

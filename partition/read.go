@@ -17,12 +17,14 @@ type Fetched struct {
 	HighWatermark    int64
 	LastStableOffset int64
 	LogStart         int64
+	Aborted          []AbortedTxn // that have records among them, by first offset; nil unless asked for
 }
 
 // view is what a reader may look at: it stays right while the log goes on.
 type view struct {
 	segs     []*segment // up to the one the high watermark is in
 	hw       mark
+	stable   int64
 	logStart int64
 }
 
@@ -41,11 +43,16 @@ func (p *Partition) beginRead(ctx context.Context) (view, error) {
 		return view{}, p.mu.err
 	}
 	p.readers.Add(1)
-	v := view{segs: p.mu.segs, hw: p.mu.hw, logStart: p.mu.logStart}
-	for n := len(v.segs); n > 0 && v.segs[n-1] != v.hw.seg; n-- {
+	return view{p.mu.segs, p.mu.hw, p.mu.stable, p.mu.logStart}.upTo(p.mu.hw), nil
+}
+
+// upTo is the view as if the high watermark were at a place.
+func (v view) upTo(end mark) view {
+	for n := len(v.segs); n > 0 && v.segs[n-1] != end.seg; n-- {
 		v.segs = v.segs[:n-1]
 	}
-	return v, nil
+	v.hw = end
+	return v
 }
 
 func (p *Partition) endRead() { p.readers.Done() }
@@ -68,28 +75,44 @@ func (v view) limit(i int) int64 {
 // committed; whether it is still the newest, a Check tells the caller.
 func (p *Partition) Read(ctx context.Context, offset int64, maxBytes int, minOne bool) (out Fetched, err error) {
 	err = again(func() error {
-		out, err = p.read(ctx, offset, maxBytes, minOne)
+		out, err = p.read(ctx, offset, maxBytes, minOne, false)
 		return err
 	})
 	return out, err
 }
 
-func (p *Partition) read(ctx context.Context, offset int64, maxBytes int, minOne bool) (Fetched, error) {
+// ReadCommitted is Read below the last stable offset, with the aborted transactions that
+// have records in what is returned; their records are there, for the reader to leave out.
+func (p *Partition) ReadCommitted(ctx context.Context, offset int64, maxBytes int, minOne bool) (out Fetched, err error) {
+	err = again(func() error {
+		out, err = p.read(ctx, offset, maxBytes, minOne, true)
+		return err
+	})
+	return out, err
+}
+
+func (p *Partition) read(ctx context.Context, offset int64, maxBytes int, minOne, stable bool) (Fetched, error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
 		return Fetched{}, err
 	}
 	out, err := p.answer(v, offset)
 	p.endRead()
-	if err != nil || offset == v.hw.offset {
+	switch {
+	case err != nil || offset == v.hw.offset && !stable:
 		return out, err
+	case stable && offset >= v.stable:
+		out.Aborted = []AbortedTxn{}
+		return out, nil
+	case stable:
+		return beside(ctx, p, func(v view) (Fetched, error) { return p.readStable(ctx, v, offset, maxBytes, minOne) })
 	}
 	return beside(ctx, p, func(v view) (Fetched, error) { return p.readFrom(ctx, v, offset, maxBytes, minOne) })
 }
 
 // answer is a Read's answer without records.
 func (p *Partition) answer(v view, offset int64) (Fetched, error) {
-	out := Fetched{HighWatermark: v.hw.offset, LastStableOffset: v.hw.offset, LogStart: v.logStart}
+	out := Fetched{HighWatermark: v.hw.offset, LastStableOffset: v.stable, LogStart: v.logStart}
 	if offset < v.logStart || offset > v.hw.offset {
 		return out, fmt.Errorf("%w: %d is not within %d to %d of %s", kerr.OffsetOutOfRange, offset, v.logStart, v.hw.offset, p.name)
 	}

@@ -17,6 +17,7 @@ type Found struct {
 	HighWatermark    int64
 	LastStableOffset int64
 	LogStart         int64
+	Aborted          []AbortedTxn // as of [Fetched]
 }
 
 // Region is whole batches where they lie: a piece of a segment's file that is open and
@@ -28,6 +29,7 @@ type Region struct {
 	h    *handle // nil once released
 	pos  int64
 	size int64
+	next int64 // an offset above all that it holds
 }
 
 // Cut is [Partition.Read] without the bytes: it tells where whole batches from a place
@@ -35,27 +37,27 @@ type Region struct {
 // the headers at both ends.
 func (p *Partition) Cut(ctx context.Context, at Place, maxBytes int, minOne bool) (out Found, err error) {
 	err = again(func() error {
-		out, err = p.cut(ctx, at, maxBytes, minOne)
+		out, err = p.cut(ctx, at, maxBytes, minOne, p.cutIn)
 		return err
 	})
 	return out, err
 }
 
-func (p *Partition) cut(ctx context.Context, at Place, maxBytes int, minOne bool) (Found, error) {
+func (p *Partition) cut(ctx context.Context, at Place, maxBytes int, minOne bool, in cutter) (Found, error) {
 	v, err := p.beginRead(ctx)
 	if err != nil {
 		return Found{}, err
 	}
 	p.endRead()
 	if at.offset >= v.hw.offset || at.offset < v.logStart {
-		return p.cutIn(ctx, v, at, maxBytes, minOne) // without a look at the volume
+		return in(ctx, v, at, maxBytes, minOne) // without a look at the volume
 	}
-	return besideWith(ctx, p, func(v view) (Found, error) { return p.cutIn(ctx, v, at, maxBytes, minOne) },
+	return besideWith(ctx, p, func(v view) (Found, error) { return in(ctx, v, at, maxBytes, minOne) },
 		func(f Found) { f.Region.Release() })
 }
 
 func (p *Partition) cutIn(ctx context.Context, v view, at Place, maxBytes int, minOne bool) (Found, error) {
-	out := Found{HighWatermark: v.hw.offset, LastStableOffset: v.hw.offset, LogStart: v.logStart}
+	out := Found{HighWatermark: v.hw.offset, LastStableOffset: v.stable, LogStart: v.logStart}
 	if at.offset < v.logStart || at.offset > v.hw.offset {
 		return out, fmt.Errorf("%w: %d is not within %d to %d of %s", kerr.OffsetOutOfRange, at.offset, v.logStart, v.hw.offset, p.name)
 	}
@@ -72,27 +74,30 @@ func (p *Partition) cutIn(ctx context.Context, v view, at Place, maxBytes int, m
 			return out, nil
 		}
 	}
-	end, err := p.cutEnd(ctx, v, i, at.pos, int64(max(maxBytes, 0)), minOne)
+	end, next, err := p.cutEnd(ctx, v, i, at.pos, int64(max(maxBytes, 0)), minOne)
 	if err != nil || end == at.pos {
 		return out, err
 	}
 	h, err := p.acquire(at.seg)
 	if err == nil {
-		out.Region = &Region{p, at.seg, h, at.pos, end - at.pos}
+		out.Region = &Region{p, at.seg, h, at.pos, end - at.pos, next}
 	}
 	return out, err
 }
 
 // cutEnd is where the last batch ends that is wholly within maxBytes from a batch at
-// pos on.
-func (p *Partition) cutEnd(ctx context.Context, v view, i int, pos, maxBytes int64, minOne bool) (int64, error) {
+// pos on, and an offset that is not below its end.
+func (p *Partition) cutEnd(ctx context.Context, v view, i int, pos, maxBytes int64, minOne bool) (end, next int64, err error) {
 	s, limit := v.segs[i], v.limit(i)
 	if limit-pos <= maxBytes {
-		return limit, nil
+		if i+1 < len(v.segs) {
+			return limit, v.segs[i+1].id.Base, nil
+		}
+		return limit, v.hw.offset, nil
 	}
 	x, err := p.indexed(ctx, s)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	w := p.walk(s, limit)
 	defer w.end()
@@ -104,12 +109,12 @@ func (p *Partition) cutEnd(ctx context.Context, v view, i int, pos, maxBytes int
 	for {
 		b, err := w.header()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if fits := w.pos+b.size() <= pos+maxBytes; !fits && (w.pos > pos || !minOne) {
-			return w.pos, nil
+			return w.pos, b.base(), nil
 		} else if !fits {
-			return w.pos + b.size(), nil
+			return w.pos + b.size(), b.next(), nil
 		}
 		w.skip(b)
 	}

@@ -116,6 +116,7 @@ func (p *Partition) settleStart() []*handle {
 		return nil
 	}
 	p.mu.logStart = max(p.mu.logStart, m.LogStart)
+	p.settleTxns()
 	es := slices.Clone(p.mu.epochs)
 	for len(es) > 1 && es[1].Start <= p.mu.logStart {
 		es = es[1:]

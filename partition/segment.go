@@ -33,6 +33,7 @@ type segment struct {
 	wroteAt   int64 // when it was appended to last, ms; 0 if this leader did not
 	dropped   bool  // no part of the log any more
 	firstTime int64 // largest timestamp of its first batch; 0 if that is not known
+	aborts    aborts
 
 	rollFrom int64 // largest timestamp of its first batch, ms; negative if it has none; the writer's
 
@@ -139,6 +140,7 @@ func (p *Partition) evict() (drop []*handle) {
 		if s.index != nil {
 			s.maxTime, s.timed, s.index = s.index.maxTime, true, nil
 		}
+		s.aborts.unload()
 		p.mu.recent = append(p.mu.recent[:i], p.mu.recent[i+1:]...)
 	}
 	return drop

@@ -94,6 +94,9 @@ func (w *world) idem(id int64, sequence int32, values []string) []byte {
 
 // observeBatch takes the records that a batch has, which may not be all it had.
 func (o *oracle) observeBatch(who string, b batch) {
+	if b.attrs()&attrControl != 0 {
+		return
+	}
 	var l looked
 	it, err := l.records(b)
 	var r record
@@ -181,6 +184,9 @@ func (k *keyOracle) final(o *oracle, p *Partition) {
 		}
 	}
 	for off, v := range o.value {
+		if o.txnOf[v].goes() {
+			continue
+		}
 		want[keyOf(v)] = max(want[keyOf(v)], off)
 	}
 	for key, off := range want {

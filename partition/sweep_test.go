@@ -68,6 +68,7 @@ func TestSweepCatches(t *testing.T) {
 type sweepStats struct {
 	Ops, Opened, Acked, Shown, Refused, Adopted, Starts, Unanswered, Again int
 	Deleted, Retained, Compacted                                           int
+	Ended, Filtered, Modelled                                              int // transactions, aborted records met, models compared
 }
 
 func (s *sweepStats) add(o sweepStats) {
@@ -83,6 +84,9 @@ func (s *sweepStats) add(o sweepStats) {
 	s.Deleted += o.Deleted
 	s.Retained += o.Retained
 	s.Compacted += o.Compacted
+	s.Ended += o.Ended
+	s.Filtered += o.Filtered
+	s.Modelled += o.Modelled
 }
 
 // oracle knows what anybody may rely on.
@@ -94,6 +98,7 @@ type oracle struct {
 	shown  int64            // the largest high watermark that was shown
 	starts map[int32]int64  // where each opened epoch began
 	bad    error
+	txnOf  map[string]*simTxn // by value
 	sweepStats
 }
 
@@ -150,6 +155,7 @@ type world struct {
 	answer  time.Time                  // when a volume that hangs answers again; likewise
 	nextID  int
 	keys    *keyOracle // where the log is cleaned up
+	txns    *txnOracle // where there are transactions
 }
 
 type simProcess struct {
@@ -397,6 +403,9 @@ func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition
 	}
 	rng := rand.New(rand.NewPCG(b.rng.Uint64(), 5))
 	wg.Go(func() { b.consume(ctx, s, p, rng) })
+	if b.w.txns != nil {
+		b.w.txns.lead(ctx, b, s, p, &wg)
+	}
 	if b.w.keys != nil {
 		rng := rand.New(rand.NewPCG(b.rng.Uint64(), 6))
 		wg.Go(func() { b.clean(ctx, p, rng) })
@@ -528,6 +537,10 @@ func (w *world) final(t *testing.T) {
 	if hw < max(o.acked, o.shown) {
 		o.violate("a fresh leader ends at %d, acknowledged were %d, shown %d", hw, o.acked, o.shown)
 	}
+	if w.txns != nil {
+		w.txns.final(w, p)
+		_, hw, _ = p.Offsets()
+	}
 	var log []string
 	if w.keys != nil {
 		w.keys.final(o, p) // which looks at the rest
@@ -543,10 +556,13 @@ func (w *world) final(t *testing.T) {
 			if b.base() != at {
 				o.violate("a fresh leader has %d where %d should be", b.base(), at)
 			}
-			vs := batchValues(o, b)
-			o.observe("a fresh leader", at, vs)
-			log = append(log, vs...)
 			at = b.next()
+			if b.attrs()&attrControl != 0 {
+				continue
+			}
+			vs := batchValues(o, b)
+			o.observe("a fresh leader", b.base(), vs)
+			log = append(log, vs...)
 		}
 	}
 	if o.bad == nil && w.keys == nil {

@@ -56,7 +56,7 @@ func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 	for _, s := range m.Segments {
 		if !s.open() {
 			p.mu.segs = append(p.mu.segs, &segment{id: s.SegmentID, end: s.End, size: s.Size, frozen: true, admitted: true, ended: true,
-				maxTime: s.MaxTime, timed: s.MaxTime != 0, endedAt: s.Ended})
+				maxTime: s.MaxTime, timed: s.MaxTime != 0, endedAt: s.Ended, aborts: summed(s.Aborted)})
 		}
 	}
 	p.restoreProducers(m)
@@ -95,6 +95,7 @@ func (p *Partition) begin(end mark, m *Manifest) {
 	p.mu.next, p.mu.written, p.mu.hw, p.mu.recovered = end.offset, end, end, end.offset
 	p.armExpiry()
 	p.mu.logStart, p.mu.cleaned, p.mu.epochs = m.LogStart, m.Cleaned, m.Epochs
+	p.settleTxns()
 	if end.seg == nil || end.seg.ended {
 		return // the first append makes a segment
 	}
@@ -126,7 +127,7 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 	size, durable := p.afterOwn(id, from, size)
 	t := &tailScanner{file: f, size: size, pos: from.Pos, next: from.Offset}
 	if p.cfg().breaks.noTailCopy || durable {
-		facts, err := p.adoptInPlace(id, t)
+		facts, err := p.adoptInPlace(id, t, from.Aborted.value())
 		if err == nil && durable && t.pos < size {
 			err = &substrate.DamageError{File: p.file(id), Offset: t.pos, Cause: fmt.Sprintf("what this process committed up to byte %d is gone: %s", size, t.reason)}
 		}
@@ -134,14 +135,15 @@ func (p *Partition) adopt(id SegmentID, from RecoveryPoint) ([]fact, error) {
 	}
 	now := p.cfg().Now().UnixMilli()
 	if from.Pos > 0 {
-		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true, endedAt: now})
+		p.mu.segs = append(p.mu.segs, &segment{id: id, end: from.Offset, size: from.Pos, frozen: true, admitted: true, ended: true, endedAt: now,
+			aborts: summed(from.Aborted)})
 	}
-	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos, Ended: now}}
+	facts := []fact{&SegmentEnded{End: from.Offset, Size: from.Pos, Ended: now, Aborted: from.Aborted}}
 	own, err := p.copyTail(t)
 	if own != nil {
 		p.mu.segs = append(p.mu.segs, own) // also after an error: its file is to be closed
 		p.touch(own)
-		facts = append(facts, &SegmentAdded{own.id}, &RecoveryPointAdvanced{Offset: own.end, Pos: own.size})
+		facts = append(facts, &SegmentAdded{own.id}, &RecoveryPointAdvanced{Offset: own.end, Pos: own.size, Aborted: p.noteSum(own.aborts.sum)})
 	}
 	if err == nil && t.pos < t.size {
 		err = p.tailDamage(id, t)
@@ -222,7 +224,8 @@ func (p *Partition) copyTail(t *tailScanner) (*segment, error) {
 }
 
 // adoptInPlace ends the segment after its tail. It is for a tail that this host has synced.
-func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
+// aborted is of what lies before it.
+func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner, aborted AbortedSum) ([]fact, error) {
 	for {
 		b, err := t.batch()
 		if err != nil {
@@ -233,11 +236,16 @@ func (p *Partition) adoptInPlace(id SegmentID, t *tailScanner) ([]fact, error) {
 		}
 		p.replay(b)
 	}
+	for _, x := range p.mu.producers.txns.aborting { // nobody else has begun yet
+		aborted.add(x)
+	}
+	p.mu.producers.txns.aborting = nil
 	now := p.cfg().Now().UnixMilli()
 	if t.pos > 0 {
-		p.mu.segs = append(p.mu.segs, &segment{id: id, end: t.next, size: t.pos, frozen: true, admitted: true, ended: true, endedAt: now})
+		p.mu.segs = append(p.mu.segs, &segment{id: id, end: t.next, size: t.pos, frozen: true, admitted: true, ended: true, endedAt: now,
+			aborts: summed(aborted.noted())})
 	}
-	return []fact{&SegmentEnded{End: t.next, Size: t.pos, Ended: now}}, nil
+	return []fact{&SegmentEnded{End: t.next, Size: t.pos, Ended: now, Aborted: p.noteSum(aborted)}}, nil
 }
 
 // removeDropped unlinks a segment that the manifest just committed no longer names

@@ -7,7 +7,9 @@ package server
 // offsets in the order of the wire; waiting for the commit happens beside it. acks=1
 // waits like acks=-1; acks=0 has no answer, and any error closes the connection,
 // which is the only sign its sender gets. Topics are named by ID from version 13.
-// NOT_LEADER_OR_FOLLOWER carries the leader from version 10. Transactions are refused.
+// NOT_LEADER_OR_FOLLOWER carries the leader from version 10. A batch that begins a
+// transaction on a partition waits, on the reader, for its coordinator's word (KIP-890);
+// from version 12 on that adds the partition to the transaction.
 // zstd is refused below version 7, whose consumers may not know it (KIP-110).
 // A batch that an idempotent producer sends again is answered as it was the first time.
 
@@ -48,6 +50,7 @@ type produceCall struct {
 	resp    *kmsg.ProduceResponse
 	view    *projections.Cluster
 	waiting []produced
+	checks  []txnCheck // of a transactional request
 	claim   *claim
 	err     error // the first one, for acks=0
 }
@@ -56,6 +59,7 @@ func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
 	c := &produceCall{s: s, conn: r.conn, req: r.msg.(*kmsg.ProduceRequest), resp: kmsg.NewPtrProduceResponse(), view: s.backend.View(), claim: r.claim}
 	c.resp.Version = r.version
 	c.resp.Topics = make([]kmsg.ProduceResponseTopic, len(c.req.Topics))
+	c.verifyTxn(ctx)
 	for i := range c.req.Topics {
 		c.startTopic(ctx, &c.req.Topics[i], &c.resp.Topics[i])
 	}
@@ -98,7 +102,12 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 		return fmt.Errorf("%w: zstd is for version 7 and later (KIP-110)", kerr.UnsupportedCompressionType)
 	}
 	records := recordCount(p.Records) // before the buffer is the partition's
-	a, err := part.Append(ctx, p.Records)
+	var a *partition.Appended
+	if check := c.checked(t.ID, p.Partition); check == nil {
+		a, err = part.Append(ctx, p.Records)
+	} else if err = check.err; err == nil {
+		a, err = part.AppendTxn(ctx, p.Records, check.guard)
+	}
 	if err != nil {
 		return err
 	}
@@ -111,8 +120,6 @@ func (c *produceCall) refuse(in *kmsg.ProduceRequestTopic, t *projections.Topic)
 	switch {
 	case c.req.Acks < -1 || c.req.Acks > 1:
 		return kerr.InvalidRequiredAcks
-	case c.req.TransactionID != nil:
-		return fmt.Errorf("%w: transactions are not served", kerr.InvalidTxnState)
 	case t == nil && c.req.Version >= 13:
 		return kerr.UnknownTopicID
 	case t == nil:

@@ -135,14 +135,14 @@ func TestProduceErrors(t *testing.T) {
 			t.Errorf("acks %d: error %d", acks, code)
 		}
 	}
-	tx := produceReq(-1, "t", newBatch(nil, "v"))
-	tx.TransactionID = kmsg.StringPtr("tx")
-	if code := c.ask(tx).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.InvalidTxnState.Code {
-		t.Errorf("transactional: error %d", code)
-	}
 	stray := newBatch(func(b *kmsg.RecordBatch) {
 		b.Attributes, b.ProducerID, b.ProducerEpoch, b.FirstSequence = 1<<4, 1, 0, 0
 	}, "v")
+	tx := produceReq(-1, "t", stray)
+	tx.TransactionID = kmsg.StringPtr("tx")
+	if code := c.ask(tx).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.InvalidTxnState.Code {
+		t.Errorf("a transaction that no coordinator knows of: error %d", code)
+	}
 	if code, _ := c.produce("t", stray); code != kerr.TransactionalIDAuthorizationFailed.Code {
 		t.Errorf("transactional batch without a transactional ID: error %d", code)
 	}

@@ -11,7 +11,9 @@ package server
 // The first batch found is sent even if it is larger than asked for (KIP-74). An answer
 // comes at once if there is an error to tell, but a topic that was not known from the
 // start does not keep the others from waiting for records. Answers rest on a Check no
-// older than a second. A consumer is never told an error code that the Java client does
+// older than a second. With isolation level 1 records end at the last stable offset, and the
+// aborted transactions among them are listed by first offset; with 0 that list is null.
+// A consumer is never told an error code that the Java client does
 // not know for Fetch. NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH carry the leader from
 // version 12, if it lives, and its address from version 16.
 
@@ -33,6 +35,8 @@ var fetchAPI = api{key: kmsg.Fetch, min: 4, max: 18, start: (*Server).fetch}
 // noRecords is an empty answer; librdkafka takes a null one for damage.
 var noRecords = []byte{}
 
+const readCommitted = 1 // isolation level
+
 const (
 	fetchMaxAge  = time.Second
 	maxFetchWait = 5 * time.Minute
@@ -50,6 +54,7 @@ type fetchCall struct {
 	from    []fetchFrom   // in the order they are served
 
 	minBytes, maxBytes int
+	committed          bool // the isolation level is read_committed
 }
 
 // fetchTarget is where a partition was found.
@@ -70,6 +75,7 @@ func (s *Server) fetch(_ context.Context, r *request) (reply, error) {
 	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: newFetchAnswer(r.version, s.answers)}
 	c.maxBytes = int(min(int64(max(req.MaxBytes, 0)), s.cfg.FetchMaxBytes))
 	c.minBytes = min(int(req.MinBytes), c.maxBytes)
+	c.committed = req.IsolationLevel == readCommitted
 	return later(c.wait)
 }
 
@@ -237,7 +243,14 @@ func (c *fetchCall) read(ctx context.Context, fresh error) {
 const streamed = 128 << 10
 
 func (c *fetchCall) readOne(ctx context.Context, f *fetchFrom, left int, one bool) error {
-	got, err := f.found.part.Cut(ctx, f.found.place, max(0, min(int(f.maxBytes), left)), one)
+	cut := f.found.part.Cut
+	if c.committed {
+		cut = f.found.part.CutCommitted
+	}
+	got, err := cut(ctx, f.found.place, max(0, min(int(f.maxBytes), left)), one)
+	if c.committed {
+		f.out.AbortedTransactions = abortedTxns(got.Aborted)
+	}
 	if got.HighWatermark > 0 || err == nil {
 		f.out.HighWatermark, f.out.LastStableOffset, f.out.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStart
 	}
@@ -245,6 +258,15 @@ func (c *fetchCall) readOne(ctx context.Context, f *fetchFrom, left int, one boo
 		return err
 	}
 	return c.pick(ctx, f, got.Region)
+}
+
+// abortedTxns is a list for the wire, not null.
+func abortedTxns(list []partition.AbortedTxn) []kmsg.FetchResponseTopicPartitionAbortedTransaction {
+	out := make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 0, len(list))
+	for _, t := range list {
+		out = append(out, kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: t.Producer, FirstOffset: t.First})
+	}
+	return out
 }
 
 // pick puts a region into the answer, as its bytes or, where they are many or there is no

@@ -8,7 +8,9 @@ package server
 // (11, KIP-1023). There are no tiers, so -4 is the start and -5 and -6 find nothing.
 // One that is too new for the version gets UNSUPPORTED_VERSION. Nothing found is
 // offset -1 without an error. The leader epoch (version 4) is that of the record found;
-// of the start, that which wrote there; of the end, the leader's own. Every answer rests on a Check begun after the request.
+// of the start, that which wrote there; of the end, the leader's own. With isolation level 1
+// the end is the last stable offset, and no record from there on is found. Every answer
+// rests on a Check begun after the request.
 
 import (
 	"context"
@@ -85,7 +87,7 @@ func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t
 
 func lookUpOffset(ctx context.Context, p *partition.Partition, isolation int8, ts int64, out *kmsg.ListOffsetsResponseTopicPartition) (err error) {
 	_, end, stable := p.Offsets()
-	if isolation == 1 {
+	if isolation == readCommitted {
 		end = stable
 	}
 	switch ts {

@@ -54,6 +54,8 @@ type Config struct {
 	FlushMessages int64
 	// ProducerExpiry is producer.id.expiration.ms.
 	ProducerExpiry time.Duration
+	// TxnIDExpiry is transactional.id.expiration.ms.
+	TxnIDExpiry time.Duration
 
 	Cleaner       partition.CleanerOptions
 	MinFree       int64         // free bytes of the volume below which records are refused

@@ -56,6 +56,8 @@ var brokerKeys = []configKey{
 		func(c *Config, n int64) { c.FlushMessages = n }),
 	millis("producer.id.expiration.ms", "86400000", 1, "An idempotent producer that sends nothing to a partition for so long is forgotten there.",
 		func(c *Config, d time.Duration) { c.ProducerExpiry = d }),
+	millis("transactional.id.expiration.ms", "604800000", 1, "A transactional ID that is not used for so long is forgotten, and the fences of its producers fall.",
+		func(c *Config, d time.Duration) { c.TxnIDExpiry = d }),
 
 	millis("log.retention.check.interval.ms", "300000", 1, "How often retention looks for what is to go.",
 		func(c *Config, d time.Duration) { c.Cleaner.RetentionInterval = d }),

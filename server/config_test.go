@@ -132,6 +132,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"num.partitions":                     {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
 		"log.flush.interval.messages":        {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
 		"producer.id.expiration.ms":          {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
+		"transactional.id.expiration.ms":     {"4000", func(c *Config) bool { return c.partitionConfig(topic).FenceExpiry == 4*time.Second }},
 		"storage.min.free.bytes":             {"3", func(c *Config) bool { return (&Node{cfg: c}).options().MinFree == 3 }},
 		"storage.ballast.bytes":              {"4", func(c *Config) bool { return (&Node{cfg: c}).options().Ballast == 4 }},
 		"storage.stall.timeout.ms":           {"106", func(c *Config) bool { return c.ProbeStall == 106*time.Millisecond }},

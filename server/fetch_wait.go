@@ -96,11 +96,14 @@ func (c *fetchCall) ahead(ctx context.Context, f *fetchFrom) (n int64, ok bool) 
 	if t.part == nil {
 		return 0, false
 	}
-	start, high, _ := t.part.Offsets()
+	start, high, end := t.part.Offsets()
+	if !c.committed {
+		end = high
+	}
 	switch {
 	case t.part.Err() != nil || f.offset < start || f.offset > high:
 		return 0, false
-	case f.offset == high:
+	case f.offset >= end:
 		return 0, true
 	case c.minBytes <= 1:
 		return 1, true
@@ -111,6 +114,9 @@ func (c *fetchCall) ahead(ctx context.Context, f *fetchFrom) (n int64, ok bool) 
 			return 0, false
 		}
 		t.located = true
+	}
+	if c.committed {
+		return t.part.AheadCommitted(ctx, t.place)
 	}
 	return t.part.Ahead(t.place)
 }

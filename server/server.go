@@ -25,6 +25,7 @@ type Server struct {
 	control *budget  // bytes of the others, while they are decoded
 	answers *answers // bytes of records in answers
 	ids     producerIDs
+	verify  atomic.Pointer[VerifyTxn] // nil: there is no transaction coordinator to ask
 	fetches *fetchCache
 	beats   beats
 	disk    substrate.Lane // of looks at the volume's size

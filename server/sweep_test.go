@@ -247,6 +247,9 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 		if check := s.fillGroups(req); check != nil {
 			return check
 		}
+		if check := s.fillTxn(req); check != nil {
+			return check
+		}
 		t.Fatalf("the sweep does not know %s", kmsg.NameForKey(req.Key()))
 	}
 	return func(kmsg.Response) error { return nil }

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
+)
+
+// TxnPartitions asks the coordinator of a transactional ID whether partitions are part of
+// the transaction that a producer has open.
+type TxnPartitions struct {
+	TransactionalID string
+	ProducerID      int64
+	ProducerEpoch   int16
+	// Add has those that are not yet become so (Produce from version 12 on, transaction
+	// version 2). Without it they are not part, and the answer is TRANSACTION_ABORTABLE.
+	Add        bool
+	Partitions []TxnPartition
+}
+
+// TxnPartition is one of them.
+type TxnPartition struct {
+	Topic     string
+	TopicID   projections.TopicID
+	Partition int32
+}
+
+// VerifyTxn asks a coordinator, wherever it is, and returns an error or nil for each
+// partition: a *kerr.Error, or one that wraps it.
+type VerifyTxn func(ctx context.Context, ask TxnPartitions) []error
+
+// VerifyTxnsWith has producers' transactions verified from now on. Before that each one
+// that would begin on a partition is refused with INVALID_TXN_STATE.
+func (s *Server) VerifyTxnsWith(v VerifyTxn) { s.verify.Store(&v) }
+
+// verifyWait bounds how long a connection's reader waits for a coordinator's word.
+const verifyWait = 5 * time.Second
+
+// txnCheck is what came of asking about one partition.
+type txnCheck struct {
+	TxnPartition
+	guard partition.Guard
+	err   error
+}
+
+// checked is what was found out about a partition that was asked about, or nil.
+func (c *produceCall) checked(id projections.TopicID, index int32) *txnCheck {
+	for i := range c.checks {
+		if k := &c.checks[i]; k.TopicID == id && k.Partition == index {
+			return k
+		}
+	}
+	return nil
+}
+
+// verifyTxn asks about the partitions on which a transactional request begins its
+// transaction.
+func (c *produceCall) verifyTxn(ctx context.Context) {
+	if c.req.TransactionID == nil {
+		return
+	}
+	ask := TxnPartitions{TransactionalID: *c.req.TransactionID, ProducerID: -1, Add: c.req.Version >= 12}
+	var mixed error
+	for i := range c.req.Topics {
+		in := &c.req.Topics[i]
+		t := topicOf(c.view, c.req.Version >= 13, in.Topic, in.TopicID)
+		if c.refuse(in, t) != nil {
+			continue // append will say so
+		}
+		for j := range in.Partitions {
+			b := in.Partitions[j].Records
+			part, err := c.s.backend.Partition(t.ID, in.Partitions[j].Partition)
+			if err != nil || !isTransactional(b) || len(b) < sequenceEnd {
+				continue
+			}
+			id, epoch, sequence := producerOf(b)
+			if ask.ProducerID < 0 {
+				ask.ProducerID, ask.ProducerEpoch = id, epoch
+			}
+			if id != ask.ProducerID || epoch != ask.ProducerEpoch {
+				mixed = fmt.Errorf("%w: a transactional request is one producer's", kerr.InvalidProducerIDMapping)
+			}
+			if g, needed := part.StartVerification(id, epoch, sequence, ask.Add); needed {
+				at := TxnPartition{Topic: t.Name, TopicID: t.ID, Partition: in.Partitions[j].Partition}
+				ask.Partitions = append(ask.Partitions, at)
+				c.checks = append(c.checks, txnCheck{TxnPartition: at, guard: g})
+			}
+		}
+	}
+	c.askCoordinator(ctx, ask, mixed)
+}
+
+// askCoordinator fills in the errors of c.checks.
+func (c *produceCall) askCoordinator(ctx context.Context, ask TxnPartitions, refused error) {
+	if len(c.checks) == 0 {
+		return
+	}
+	errs := make([]error, len(c.checks))
+	switch verify := c.s.verify.Load(); {
+	case refused != nil:
+	case verify == nil:
+		refused = fmt.Errorf("%w: no coordinator knows of the transaction", kerr.InvalidTxnState)
+	default:
+		ctx, cancel := context.WithTimeout(ctx, verifyWait)
+		defer cancel()
+		errs = (*verify)(ctx, ask)
+	}
+	for i := range c.checks {
+		k := &c.checks[i]
+		if k.err = refused; refused == nil {
+			k.err = produceVerdict(errs[i], c.req.Version)
+		}
+	}
+}
+
+// produceVerdict is a coordinator's answer as a producer may be told it: those that say
+// nothing of the transaction are worth another try, which older producers know only by
+// NOT_ENOUGH_REPLICAS.
+func produceVerdict(err error, version int16) error {
+	var ke *kerr.Error
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &ke) {
+		ke = kerr.CoordinatorNotAvailable
+	}
+	code := ke
+	switch ke {
+	case kerr.NotCoordinator, kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NetworkException, kerr.RequestTimedOut:
+		code = kerr.NotEnoughReplicas
+	case kerr.ConcurrentTransactions:
+		if version < 12 {
+			code = kerr.NotEnoughReplicas
+		}
+	case kerr.ProducerFenced:
+		code = kerr.InvalidProducerEpoch
+	case kerr.TransactionAbortable:
+		if version < 11 {
+			code = kerr.InvalidTxnState
+		}
+	}
+	return fmt.Errorf("%w: the transaction's coordinator says: %v", code, err)
+}
+
+// sequenceEnd is the byte behind a batch's base sequence.
+const sequenceEnd = 57
+
+// producerOf reads a batch's producer.
+func producerOf(batch []byte) (id int64, epoch int16, sequence int32) {
+	return int64(binary.BigEndian.Uint64(batch[43:])), int16(binary.BigEndian.Uint16(batch[51:])), int32(binary.BigEndian.Uint32(batch[53:]))
+}
