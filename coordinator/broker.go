@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
@@ -33,6 +34,7 @@ type Broker struct {
 	began      time.Time
 	ctl        atomic.Pointer[controller] // nil while this process is not the controller
 	peers      Peers
+	reader     *clusterReader                     // follow's, but for Expect
 	news       chan struct{}                      // the cluster stream may have news
 	reports    chan struct{}                      // there is something to tell the controller
 	reached    atomic.Pointer[projections.Broker] // the controller that has answered last
@@ -80,6 +82,7 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	if b.peers == nil {
 		b.peers = newKgoPeers()
 	}
+	b.reader = metalog.NewReader(v, b.stream, projections.ClusterSchema())
 	b.news, b.reports, b.freed = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	b.cleaner = b.newCleaner()
 	b.run, b.leave = context.WithCancel(context.Background())

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"path"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
 
@@ -353,6 +355,32 @@ func TestDeadControllerIsNotWaitedFor(t *testing.T) {
 	c.settled(a, b, d)
 	c.kill(a)
 	c.settled(b, d)
+}
+
+// The replacing of HEAD hangs, as it does where the server has promised a host to tell it
+// before, and that host stands still: changes go on, every broker learns of them from the
+// controller, and what a dead broker led is led by others.
+func TestHangingHeadHoldsNoFailoverUp(t *testing.T) {
+	c := newCluster(t)
+	a, b, d := c.join(1), c.join(2), c.join(3)
+	create(t, a.Broker, "a", 9)
+	c.settled(a, b, d)
+	hang := make(chan struct{})
+	heads := func(op, name string) error {
+		if op == "rename" && path.Base(name) == substrate.HeadName {
+			<-hang
+		}
+		return nil
+	}
+	for _, m := range []*member{a, b, d} {
+		m.f.set(heads)
+	}
+	defer close(hang)
+	create(t, a.Broker, "b", 9)
+	c.kill(d)
+	c.settled(a, b)
+	create(t, a.Broker, "c", 9)
+	c.settled(a, b)
 }
 
 func TestUnregister(t *testing.T) {
