@@ -32,6 +32,7 @@ type Broker struct {
 	data  atomic.Pointer[tenure] // nil while one session replaces another
 
 	began      time.Time
+	beginWait  time.Duration              // of the next term, of serveTerm alone
 	ctl        atomic.Pointer[controller] // nil while this process is not the controller
 	peers      Peers
 	reader     *clusterReader                     // follow's, but for Expect
@@ -78,7 +79,7 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
 		done: make(chan struct{}), stopped: make(chan struct{}), space: newSpace(), recovery: partition.NewRecoveryBudget(opt.RecoveryBytes),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
-	b.began, b.peers = time.Now(), opt.Peers
+	b.began, b.beginWait, b.peers = time.Now(), opt.BeginWait, opt.Peers
 	if b.peers == nil {
 		b.peers = newKgoPeers()
 	}

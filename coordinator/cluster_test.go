@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -381,6 +383,40 @@ func TestHangingHeadHoldsNoFailoverUp(t *testing.T) {
 	c.settled(a, b)
 	create(t, a.Broker, "c", 9)
 	c.settled(a, b)
+}
+
+// Who is elected finds that a call on the stream hangs, while those of the election pass:
+// another is let try.
+func TestHangingBeginIsGivenUp(t *testing.T) {
+	c := newCluster(t)
+	soon := func(o *Options) { o.BeginWait = time.Second }
+	a, b, d := c.join(1, soon), c.join(2, soon), c.join(3, soon)
+	create(t, a.Broker, "a", 9)
+	c.settled(a, b, d)
+	hang, hung := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { close(hung) })
+	b.f.set(func(op, name string) error {
+		if op == "rename" && strings.HasPrefix(name, b.stream+"/") {
+			first()
+			<-hang
+		}
+		return nil
+	})
+	d.f.set(func(op, name string) error { // so that b is elected first
+		select {
+		case <-hung:
+			return nil
+		default:
+		}
+		if op == "create" && strings.HasPrefix(name, "election/") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	c.kill(a)
+	eventually(t, "another begins", func() bool { return d.IsController() })
+	close(hang)
+	c.settled(b, d)
 }
 
 func TestUnregister(t *testing.T) {
