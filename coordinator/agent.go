@@ -85,8 +85,8 @@ func (b *Broker) speakNow(ctx context.Context) error {
 	if resp.ShouldShutdown {
 		b.mayStop()
 	}
-	if at, ok := TaggedPosition(&resp.UnknownTags); ok && b.Shown().Less(at) {
-		b.hint()
+	if at, ok := TaggedPosition(&resp.UnknownTags); ok {
+		b.expect(at)
 	}
 	return nil
 }

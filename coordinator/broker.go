@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
@@ -31,8 +32,10 @@ type Broker struct {
 	data  atomic.Pointer[tenure] // nil while one session replaces another
 
 	began      time.Time
+	beginWait  time.Duration              // of the next term, of serveTerm alone
 	ctl        atomic.Pointer[controller] // nil while this process is not the controller
 	peers      Peers
+	reader     *clusterReader                     // follow's, but for Expect
 	news       chan struct{}                      // the cluster stream may have news
 	reports    chan struct{}                      // there is something to tell the controller
 	reached    atomic.Pointer[projections.Broker] // the controller that has answered last
@@ -76,10 +79,11 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b := &Broker{v: v, opt: opt, log: opt.Log, stream: clusterStream(v),
 		done: make(chan struct{}), stopped: make(chan struct{}), space: newSpace(), recovery: partition.NewRecoveryBudget(opt.RecoveryBytes),
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
-	b.began, b.peers = time.Now(), opt.Peers
+	b.began, b.beginWait, b.peers = time.Now(), opt.BeginWait, opt.Peers
 	if b.peers == nil {
 		b.peers = newKgoPeers()
 	}
+	b.reader = metalog.NewReader(v, b.stream, projections.ClusterSchema())
 	b.news, b.reports, b.freed = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	b.cleaner = b.newCleaner()
 	b.run, b.leave = context.WithCancel(context.Background())

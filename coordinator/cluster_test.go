@@ -3,9 +3,12 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
 
@@ -352,6 +356,66 @@ func TestDeadControllerIsNotWaitedFor(t *testing.T) {
 	create(t, a.Broker, "a", 9)
 	c.settled(a, b, d)
 	c.kill(a)
+	c.settled(b, d)
+}
+
+// The replacing of HEAD hangs, as it does where the server has promised a host to tell it
+// before, and that host stands still: changes go on, every broker learns of them from the
+// controller, and what a dead broker led is led by others.
+func TestHangingHeadHoldsNoFailoverUp(t *testing.T) {
+	c := newCluster(t)
+	a, b, d := c.join(1), c.join(2), c.join(3)
+	create(t, a.Broker, "a", 9)
+	c.settled(a, b, d)
+	hang := make(chan struct{})
+	heads := func(op, name string) error {
+		if op == "rename" && path.Base(name) == substrate.HeadName {
+			<-hang
+		}
+		return nil
+	}
+	for _, m := range []*member{a, b, d} {
+		m.f.set(heads)
+	}
+	defer close(hang)
+	create(t, a.Broker, "b", 9)
+	c.kill(d)
+	c.settled(a, b)
+	create(t, a.Broker, "c", 9)
+	c.settled(a, b)
+}
+
+// Who is elected finds that a call on the stream hangs, while those of the election pass:
+// another is let try.
+func TestHangingBeginIsGivenUp(t *testing.T) {
+	c := newCluster(t)
+	soon := func(o *Options) { o.BeginWait = time.Second }
+	a, b, d := c.join(1, soon), c.join(2, soon), c.join(3, soon)
+	create(t, a.Broker, "a", 9)
+	c.settled(a, b, d)
+	hang, hung := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { close(hung) })
+	b.f.set(func(op, name string) error {
+		if op == "rename" && strings.HasPrefix(name, b.stream+"/") {
+			first()
+			<-hang
+		}
+		return nil
+	})
+	d.f.set(func(op, name string) error { // so that b is elected first
+		select {
+		case <-hung:
+			return nil
+		default:
+		}
+		if op == "create" && strings.HasPrefix(name, "election/") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	c.kill(a)
+	eventually(t, "another begins", func() bool { return d.IsController() })
+	close(hang)
 	c.settled(b, d)
 }
 

@@ -11,16 +11,18 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-type clusterSnapshot = metalog.Snapshot[*projections.Cluster]
+type (
+	clusterSnapshot = metalog.Snapshot[*projections.Cluster]
+	clusterReader   = metalog.Reader[*projections.Cluster]
+)
 
 // follow shows what the cluster stream commits, whoever writes it. It wakes early by what
 // this host sees happen on the volume, and by a position that the controller told.
 func (b *Broker) follow() {
-	r := metalog.NewReader(b.v, b.stream, projections.ClusterSchema())
 	w := &streamWatch{fs: b.v.FS, stream: b.stream, wake: b.news, epoch: -1}
 	defer w.stop()
 	w.at(0)
-	r.Follow(b.run, b.opt.FollowInterval, b.news, func(s clusterSnapshot) {
+	b.reader.Follow(b.run, b.opt.FollowInterval, b.news, func(s clusterSnapshot) {
 		b.show(s)
 		w.at(s.Pos.Epoch)
 	}, func(err error) {
@@ -33,6 +35,14 @@ func (b *Broker) hint() {
 	select {
 	case b.news <- struct{}{}:
 	default:
+	}
+}
+
+// expect has the follower look for a position that the controller has told, at once.
+func (b *Broker) expect(p substrate.Position) {
+	if b.Shown().Less(p) {
+		b.reader.Expect(p)
+		b.hint()
 	}
 }
 
@@ -76,6 +86,7 @@ func (b *Broker) Shown() substrate.Position {
 
 // AwaitShown waits until the view is at p or later, or for ctx.
 func (b *Broker) AwaitShown(ctx context.Context, p substrate.Position) error {
+	b.expect(p)
 	return b.awaitView(ctx, func() bool { return !b.Shown().Less(p) })
 }
 

@@ -54,6 +54,8 @@ func (f *faulty) Open(name string) (substrate.File, error) {
 	return &faultyFile{g, f, name}, nil
 }
 
+func (f *faulty) Glance(name string) (substrate.File, error) { return f.Open(name) }
+
 func (f *faulty) CreateExclusive(name string) (substrate.File, error) {
 	if err := f.ask("create", name); err != nil {
 		return nil, err

@@ -31,6 +31,9 @@ type Options struct {
 	// its lease: 3 s, 2 s, 500 ms.
 	Lock                                     resourcelock.Interface
 	LeaseDuration, RenewDeadline, LeaseRetry time.Duration
+	// BeginWait is how long a term as controller may take to begin before another broker is
+	// let try; 30 s.
+	BeginWait time.Duration
 	// FollowInterval is how often the cluster stream is looked at, where nothing wakes:
 	// 200 ms (metadata.poll.interval.ms).
 	FollowInterval time.Duration
@@ -104,6 +107,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.LeaseDuration, 3*time.Second)
 	orElse(&o.RenewDeadline, 2*time.Second)
 	orElse(&o.LeaseRetry, 500*time.Millisecond)
+	orElse(&o.BeginWait, 30*time.Second)
 	orElse(&o.FollowInterval, 200*time.Millisecond)
 	orElse(&o.HeartbeatInterval, 2*time.Second)
 	orElse(&o.SessionTimeout, 9*time.Second)

@@ -27,8 +27,12 @@ func (b *Broker) campaign() {
 // serveTerm is one term as controller: it ends with ctx, when the stream is another's, or
 // when this process is replaced.
 func (b *Broker) serveTerm(ctx context.Context) {
-	l, c, err := b.beginTerm(ctx)
+	l, before, err := b.beginInTime(ctx)
 	if err == nil {
+		c := newController(ctx, b, before)
+		b.ctl.Store(c)
+		b.setLead(l)
+		b.show(l.w.Committed())
 		err = c.run(l)
 	}
 	switch {
@@ -43,8 +47,40 @@ func (b *Broker) serveTerm(ctx context.Context) {
 	}
 }
 
-// beginTerm claims the stream and registers this broker in it, if it is not.
-func (b *Broker) beginTerm(ctx context.Context) (*lead, *controller, error) {
+// beginInTime is beginTerm, which may take BeginWait, and twice as long each time that it
+// was not enough. One call of this host that hangs, while those of the election pass, is
+// not to keep the cluster without a controller: whoever is elected next may do better. What
+// comes late is given up.
+func (b *Broker) beginInTime(ctx context.Context) (*lead, *projections.Cluster, error) {
+	type begun struct {
+		l      *lead
+		before *projections.Cluster
+	}
+	begin, cancel := context.WithTimeout(ctx, b.beginWait)
+	defer cancel()
+	t, err := substrate.Beside(begin, func(f func()) { b.spawn(f) }, func() (t begun, err error) {
+		t.l, t.before, err = b.beginTerm(begin)
+		return t, err
+	}, func(t begun, err error) {
+		if err == nil {
+			end, cancel := context.WithTimeout(b.hard, settle)
+			defer cancel()
+			_ = t.l.w.Abandon(end)
+		}
+	})
+	switch {
+	case err == nil:
+		b.beginWait = b.opt.BeginWait
+	case begin.Err() != nil && ctx.Err() == nil:
+		err = fmt.Errorf("it could not begin within %v: %w", b.beginWait, err)
+		b.beginWait *= 2
+	}
+	return t.l, t.before, err
+}
+
+// beginTerm claims the stream and registers this broker in it, if it is not. It returns
+// the state before that, too.
+func (b *Broker) beginTerm(ctx context.Context) (*lead, *projections.Cluster, error) {
 	var s *substrate.Session
 	var w *clusterWriter
 	steps := []func() (err error){
@@ -68,12 +104,7 @@ func (b *Broker) beginTerm(ctx context.Context) (*lead, *controller, error) {
 		defer cancel()
 		return nil, nil, errors.Join(err, w.Abandon(end))
 	}
-	l := newLead(s, w)
-	c := newController(ctx, b, before)
-	b.ctl.Store(c)
-	b.setLead(l)
-	b.show(w.Committed())
-	return l, c, nil
+	return newLead(s, w), before, nil
 }
 
 // takeOver makes this broker the controller, and registers it. Where it is the only one

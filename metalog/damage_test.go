@@ -57,7 +57,8 @@ func TestDamagedEntry(t *testing.T) {
 					t.Fatal(err)
 				}
 				publish(t, w, "b")
-				publish(t, w, "c")
+				at := publish(t, w, "c")
+				eventually(t, "HEAD is there", func() bool { p, _ := v.ReadHead(stream, 1); return p == at })
 				w.Abandon(ctx)
 				name := substrate.EntryPath(stream, substrate.Position{Epoch: 1, Seq: seq})
 				spoil(t, v, name, d.damage)

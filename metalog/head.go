@@ -2,34 +2,72 @@ package metalog
 
 import (
 	"path"
+	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// writeHead drives HEAD to the tip, until it is there or there is newer work or
-// the ownership ends (rule 2). It is not fsynced: a lost hint only delays.
-func (w *Writer[S]) writeHead() {
-	data, err := substrate.EncodeFile(substrate.KindHead, 0, substrate.HeadBody{Pos: w.tip.Pos})
-	if err != nil {
-		return // cannot happen: two numbers
+// headWait is how long a closing waits for its HEAD, which is a hint.
+const headWait = time.Second
+
+// tellHead has HEAD driven to a position, beside what is published next. The call may
+// hang for as long as the server keeps a promise that it gave to a host which is gone or
+// stands still (a read delegation), and nobody is to wait for a hint. The channel is closed
+// when HEAD is there, or nobody drives it any more.
+func (w *Writer[S]) tellHead(to substrate.Position) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.head = to
+	if w.mu.heading != nil {
+		return w.mu.heading
 	}
-	dir := path.Join(w.stream, substrate.EpochName(w.epoch))
-	for try := 0; w.ctx.Err() == nil; try++ {
-		if w.putHint(dir, data) == nil {
+	done, tmp := make(chan struct{}), w.headTemp()
+	w.mu.heading = done
+	if !w.s.Go(func() { defer close(done); w.driveHead(tmp) }) {
+		w.mu.heading = nil
+		close(done)
+	}
+	return done
+}
+
+// driveHead writes HEAD until it names the newest position that it is to name, or the
+// ownership ends (rule 2). One call is under way at a time, so HEAD never goes back. It
+// is not fsynced: a lost hint only delays. The first temporary name was made by who started
+// this, so that a simulated run does not depend on who of the two is faster.
+func (w *Writer[S]) driveHead(tmp string) {
+	for try := 0; ; try++ {
+		w.mu.Lock()
+		to := w.mu.head
+		w.mu.Unlock()
+		if try > 0 {
+			tmp = w.headTemp()
+		}
+		err := w.putHead(tmp, to)
+		w.mu.Lock()
+		newer := to.Less(w.mu.head)
+		over := err == nil && !newer || w.ctx.Err() != nil
+		if over {
+			w.mu.heading = nil
+		}
+		w.mu.Unlock()
+		if over {
 			return
 		}
-		w.mu.Lock()
-		newer := len(w.mu.queue) > 0
-		w.mu.Unlock()
-		if newer {
-			return // the next entry's HEAD stands for this one
+		if err != nil {
+			w.pause(try)
 		}
-		w.pause(try)
 	}
 }
 
-func (w *Writer[S]) putHint(dir string, data []byte) error {
-	tmp := w.v.TempName(dir, w.s.ID())
+func (w *Writer[S]) headTemp() string {
+	return w.v.TempName(path.Join(w.stream, substrate.EpochName(w.epoch)), w.s.ID())
+}
+
+func (w *Writer[S]) putHead(tmp string, to substrate.Position) error {
+	data, err := substrate.EncodeFile(substrate.KindHead, 0, substrate.HeadBody{Pos: to})
+	if err != nil {
+		return nil // cannot happen: two numbers
+	}
 	f, err := w.v.CreateExclusive(tmp)
 	if err != nil {
 		return err
@@ -39,10 +77,21 @@ func (w *Writer[S]) putHint(dir string, data []byte) error {
 		err = cerr
 	}
 	if err == nil {
-		err = w.v.Rename(tmp, path.Join(dir, substrate.HeadName))
+		err = w.v.Rename(tmp, path.Join(path.Dir(tmp), substrate.HeadName))
 	}
 	if err != nil {
 		_ = w.v.Remove(tmp) // best effort, like every temporary
 	}
 	return err
+}
+
+// awaitHead waits a moment for HEAD to be there.
+func (w *Writer[S]) awaitHead(to substrate.Position) {
+	t := time.NewTimer(headWait)
+	defer t.Stop()
+	select {
+	case <-w.tellHead(to):
+	case <-t.C:
+	case <-w.ctx.Done():
+	}
 }

@@ -6,11 +6,8 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 )
 
-// prune removes history that is older than the retention and older than the newest
-// base that a Check has covered: never that base, never anything after it, never a
-// claim. Oldest first, so that what remains is a suffix. It runs after a commit,
-// now and then; what fails is tried again at the next turn (rule 2).
-func (w *Writer[S]) prune() {
+// pruneSoon has history removed beside the publishing, after a commit, now and then.
+func (w *Writer[S]) pruneSoon() {
 	if w.opt.RetentionAge <= 0 && w.opt.RetentionEntries <= 0 {
 		return
 	}
@@ -21,7 +18,31 @@ func (w *Writer[S]) prune() {
 	if w.sincePrune++; w.sincePrune < every || w.covered.Epoch != w.epoch {
 		return
 	}
+	w.mu.Lock()
+	busy := w.mu.pruning
+	w.mu.pruning = true
+	w.mu.Unlock()
+	if busy {
+		return
+	}
 	w.sincePrune = 0
+	covered := w.covered
+	if !w.s.Go(func() { w.prune(covered); w.pruned() }) {
+		w.pruned()
+	}
+}
+
+func (w *Writer[S]) pruned() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.pruning = false
+}
+
+// prune removes history that is older than the retention and older than covered, a
+// base that a Check has covered: never that base, never anything after it, never a
+// claim. Oldest first, so that what remains is a suffix. What fails is tried again at
+// the next turn (rule 2).
+func (w *Writer[S]) prune(covered substrate.Position) {
 	all, err := Positions(w.v, w.stream)
 	if err != nil {
 		return
@@ -31,7 +52,7 @@ func (w *Writer[S]) prune() {
 		excess = len(all) - w.opt.RetentionEntries
 	}
 	for i, p := range all {
-		if !p.Less(w.covered) || w.ctx.Err() != nil {
+		if !p.Less(covered) || w.ctx.Err() != nil {
 			return
 		}
 		if i >= excess && !w.expired(p) {

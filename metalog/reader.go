@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -27,6 +28,8 @@ type Reader[S any] struct {
 	session string // of epoch
 	hasHead bool   // a listing showed HEAD, so that reopening it is sound
 	idle    int    // polls without news in a row
+
+	told atomic.Pointer[substrate.Position] // see Expect
 }
 
 // idlePolls is after how many polls without news a reader looks for a successor
@@ -37,6 +40,26 @@ const idlePolls = 16
 // NewReader returns a reader that has not looked yet.
 func NewReader[S any](v *substrate.Volume, stream string, sc *Schema[S]) *Reader[S] {
 	return &Reader[S]{v: v, stream: stream, sc: sc, epoch: -1}
+}
+
+// Expect tells the reader that its stream has a position, committed: the next Poll looks
+// there without asking HEAD, which may be late. It may be called from any goroutine.
+func (r *Reader[S]) Expect(p substrate.Position) {
+	for {
+		old := r.told.Load()
+		if old != nil && !old.Less(p) || r.told.CompareAndSwap(old, &p) {
+			return
+		}
+	}
+}
+
+// expected is a position beyond the shown one, in the followed epoch, that somebody told.
+func (r *Reader[S]) expected() (substrate.Position, bool) {
+	p := r.told.Load()
+	if p == nil || p.Epoch != r.epoch || !r.cur.Pos.Less(*p) {
+		return substrate.Position{}, false
+	}
+	return *p, true
 }
 
 // Snapshot is the newest committed state seen, and false before there is one.
@@ -93,6 +116,13 @@ func (r *Reader[S]) pollEpoch(ctx context.Context) (changed, ended bool, err err
 
 // read folds what the followed epoch holds beyond the shown state.
 func (r *Reader[S]) read(ctx context.Context) (*loaded[S], error) {
+	if to, ok := r.expected(); ok {
+		next, err := r.advance(ctx, to)
+		if err != nil {
+			r.told.Store(nil) // if it was not so, the stream itself shall tell
+		}
+		return next, err
+	}
 	to, err := r.newest()
 	if err != nil || !r.cur.Pos.Less(to) {
 		return r.cur, err

@@ -55,6 +55,15 @@ func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verifica
 		}
 		r.out.Findings = append(r.out.Findings, f)
 	}
+	for _, e := range r.empty {
+		// A claimant that went by an old listing may have plugged where history was pruned.
+		// Nobody gets to epoch 0 once there is an entry above it.
+		if e.Prev.Epoch > 0 && e.Prev.Less(r.base) && e.Prev.Less(r.oldest) {
+			r.note(substrate.EntryPath(stream, e.Prev), "is empty: a plug in pruned history")
+			continue
+		}
+		r.fault(substrate.EntryPath(stream, e.Prev), "is empty, but %s continues from it", e.Pos)
+	}
 	if n := len(epochs); n > 0 {
 		r.emptied(epochs[n-1])
 	}
@@ -74,6 +83,9 @@ type verifier[S any] struct {
 	sums map[substrate.Position]uint32
 	base substrate.Position   // the newest
 	gaps []substrate.Position // entries whose predecessor in the epoch is missing
+	// empty are the entries whose predecessor is empty, and oldest is the oldest that is not.
+	empty  []*Entry
+	oldest substrate.Position
 	// plugs are the empty files, each a plug or an entry that has lost its bytes.
 	plugs map[substrate.Position]bool
 }
@@ -128,7 +140,10 @@ func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur
 		r.fault(name, "written by session %s, but the epoch belongs to %s", e.Session, claim.Session)
 	}
 	if r.plugs[e.Prev] {
-		r.fault(substrate.EntryPath(stream, e.Prev), "is empty, but %s continues from it", e.Pos)
+		r.empty = append(r.empty, e)
+	}
+	if r.oldest.IsZero() {
+		r.oldest = p
 	}
 	if sum, have := r.sums[e.Prev]; have && sum != e.PrevSum {
 		r.fault(name, "continues from %s with checksum %08x, but that entry has %08x", e.Prev, e.PrevSum, sum)

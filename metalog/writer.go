@@ -35,7 +35,9 @@ type Decide[S any] func(S) ([]Event, error)
 
 // Writer is the ownership of one epoch of a stream by this process. Publishers
 // queue up; one goroutine, alive only while there is work, writes an entry for all
-// who wait. Nothing is locked during I/O.
+// who wait. Nothing is locked during I/O. What replaces or removes a file that others
+// may have open, HEAD and history, goes on beside it, in goroutines that the session's
+// Close waits for: it may hang, and nothing is to wait for it.
 type Writer[S any] struct {
 	s      *substrate.Session
 	v      *substrate.Volume
@@ -55,8 +57,11 @@ type Writer[S any] struct {
 		closing   bool // no further Publish
 		err       error
 		committed Snapshot[S]
+		head      substrate.Position // that HEAD is to name
+		heading   chan struct{}      // closed when nobody drives HEAD any more; nil while nobody does
+		pruning   bool
 	}
-	wg sync.WaitGroup
+	wg sync.WaitGroup // of the goroutine that publishes
 
 	// tip is the newest entry written, committed or not. Owned by the goroutine.
 	tip *loaded[S]
@@ -230,7 +235,7 @@ func (w *Writer[S]) serve(batch []*request[S]) {
 	if closed {
 		// Whoever closes is about to go: its followers learn of it before.
 		if w.opt.Followed && e != nil {
-			w.writeHead()
+			w.awaitHead(w.tip.Pos)
 		}
 		w.end(ErrClosed)
 		finish(batch, nil)
@@ -241,9 +246,9 @@ func (w *Writer[S]) serve(batch []*request[S]) {
 		return
 	}
 	if w.opt.Followed {
-		w.writeHead()
+		w.tellHead(w.tip.Pos)
 	}
-	w.prune()
+	w.pruneSoon()
 }
 
 // decide builds the batch's entry. It is nil if there is nothing to write. Every

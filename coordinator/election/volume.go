@@ -27,7 +27,8 @@ type volumeLock struct {
 	v        *substrate.Volume
 	identity string
 	lane     substrate.Lane
-	base     uint64 // the number that the caller was last told of
+	tidy     substrate.Lane // of one removal
+	base     uint64         // the number that the caller was last told of
 
 	mu    sync.Mutex // guards what follows; never held during a call
 	made  bool       // the directory is there
@@ -37,7 +38,7 @@ type volumeLock struct {
 // NewVolumeLock returns a lock on the volume for [Run]. The identity is the node.id in
 // decimal. The volume is not touched before the lock is used.
 func NewVolumeLock(v *substrate.Volume, identity string) rl.Interface {
-	return &volumeLock{v: v, identity: identity, lane: substrate.NewLane(hanging)}
+	return &volumeLock{v: v, identity: identity, lane: substrate.NewLane(hanging), tidy: substrate.NewLane(1)}
 }
 
 // Get implements resourcelock.Interface: the newest record, by a fresh listing. A record
@@ -221,7 +222,7 @@ func (l *volumeLock) write(n uint64, data []byte) error {
 		return conflict(n)
 	}
 	l.learn(decodeRecord(n, data))
-	l.prune(ns, keep)
+	l.pruneAside(ns)
 	return nil
 }
 
@@ -241,6 +242,23 @@ func (l *volumeLock) create(n uint64, data []byte) error {
 func (l *volumeLock) makeRoom() {
 	if ns, err := l.list(); err == nil {
 		l.prune(ns, keepFull)
+	}
+}
+
+// pruneAside is prune beside the renewal, which is not to wait for it: where the server
+// has promised a host to tell it before a record goes, a removal hangs while that host
+// stands still. One that hangs is enough.
+func (l *volumeLock) pruneAside(ns []uint64) {
+	if len(ns) <= keep {
+		return
+	}
+	select {
+	case l.tidy <- struct{}{}:
+		go func() { // ends with its calls, like others that nobody waits for any more
+			l.prune(ns, keep)
+			<-l.tidy
+		}()
+	default:
 	}
 }
 

@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -88,6 +89,38 @@ func TestRecordsFollowOneAnother(t *testing.T) {
 	get(t, a, "2")
 }
 
+// tidied waits until the lock removes nothing.
+func tidied(l rl.Interface) {
+	lane := l.(*volumeLock).tidy
+	lane <- struct{}{}
+	<-lane
+}
+
+// A removal hangs, as it does while a host that has the record open stands still: who
+// holds the lock renews it all the same, and there is one such call.
+func TestHangingRemovalHoldsNoRenewalUp(t *testing.T) {
+	hang, hung := make(chan struct{}), make(chan struct{}, 3*keep)
+	v := onTemp(t, func(op faultfs.Op) (f faultfs.Fault) {
+		if op.Name == "remove" {
+			hung <- struct{}{}
+			<-hang
+		}
+		return f
+	})
+	l := NewVolumeLock(v, "1")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ok(t, l.Create(ctx, record("1")))
+	for range 2 * keep {
+		ok(t, l.Update(ctx, record("1")))
+	}
+	if n := len(hung); n != 1 {
+		t.Errorf("%d removals are under way", n)
+	}
+	close(hang)
+	tidied(l)
+}
+
 // Who slept until its next number was made and pruned loses all the same.
 func TestSleeperLoses(t *testing.T) {
 	v := onTemp(t, nil)
@@ -97,6 +130,7 @@ func TestSleeperLoses(t *testing.T) {
 	for range 3 * keep {
 		ok(t, b.Update(t.Context(), record("2")))
 	}
+	tidied(b)
 	if n := count(t, v); n != keep {
 		t.Errorf("%d records, want %d", n, keep)
 	}
@@ -104,6 +138,7 @@ func TestSleeperLoses(t *testing.T) {
 		t.Errorf("the sleeper's update: %v", err)
 	}
 	ok(t, b.Update(t.Context(), record("2")))
+	tidied(b)
 	if n := count(t, v); n != keep {
 		t.Errorf("%d records: the sleeper's was not pruned", n)
 	}
@@ -178,9 +213,9 @@ func TestDirectoryRemoved(t *testing.T) {
 // stepped over.
 func TestFullVolume(t *testing.T) {
 	var v *substrate.Volume
-	full := false
+	var full atomic.Bool
 	v = onTemp(t, func(op faultfs.Op) faultfs.Fault {
-		if full && op.Name == "write" && count(t, v) > 2*keepFull {
+		if full.Load() && op.Name == "write" && count(t, v) > 2*keepFull {
 			return faultfs.Fault{Err: syscall.ENOSPC, Apply: true}
 		}
 		return faultfs.Fault{}
@@ -190,7 +225,8 @@ func TestFullVolume(t *testing.T) {
 	for range keep {
 		ok(t, a.Update(t.Context(), record("1")))
 	}
-	full = true
+	tidied(a)
+	full.Store(true)
 	tries := 0
 	for a.Update(t.Context(), record("1")) != nil {
 		if tries++; tries > 2*keep/mostPruned {

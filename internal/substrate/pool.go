@@ -173,8 +173,15 @@ func (p *Pool) change(name string, call func() error) error {
 }
 
 // Open implements FS.
-func (p *Pool) Open(name string) (f File, err error) {
-	err = p.read(name, func() error { f, err = p.fs.Open(name); return err })
+func (p *Pool) Open(name string) (File, error) { return p.open(name, p.fs.Open) }
+
+// Glance implements [Glancer].
+func (p *Pool) Glance(name string) (File, error) {
+	return p.open(name, func(name string) (File, error) { return glance(p.fs, name) })
+}
+
+func (p *Pool) open(name string, open func(string) (File, error)) (f File, err error) {
+	err = p.read(name, func() error { f, err = open(name); return err })
 	if err != nil {
 		return nil, err
 	}

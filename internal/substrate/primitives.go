@@ -114,7 +114,7 @@ func (v *Volume) ReadFile(name string) ([]byte, error) {
 }
 
 func readOnce(fs FS, name string) ([]byte, error) {
-	f, err := fs.Open(name)
+	f, err := glance(fs, name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@
 // nemesis), lets everything recover, reads all once more, and gives what was done and seen
 // (package history) to the checker (package checker). It ends with code 1 when there is a
 // violation, prints the shortest story that shows it, and keeps the history, the logs
-// of the brokers and the volume.
+// of the brokers and the volume; with code 2 where it did not come about, and shows
+// nothing.
 //
 // With --break a rule of the fence is left out of the brokers, which are built with the
 // tag kaasbreak for it. Such a run has to find violations, and not only be told that
@@ -45,8 +46,16 @@ func main() {
 	cmd.AddCommand(runCommand(os.Stdout), verifyCommand(os.Stdout), dumpCommand(os.Stdout))
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kaas-check:", err)
-		os.Exit(1)
+		os.Exit(codeOf(err))
 	}
+}
+
+// codeOf is 1 where something was found to be wrong, and 2 where that is not known.
+func codeOf(err error) int {
+	if errors.Is(err, errViolations) || errors.Is(err, errBlind) {
+		return 1
+	}
+	return 2
 }
 
 // settings are what a run is told.
@@ -105,7 +114,10 @@ func verifyCommand(out io.Writer) *cobra.Command {
 	}}
 }
 
-var errViolations = errors.New("there are violations")
+var (
+	errViolations = errors.New("there are violations")
+	errBlind      = errors.New("a rule was left out, and nothing was noticed in what was written and read")
+)
 
 func verdict(rep *checker.Report) error {
 	if rep.Total() > 0 {
@@ -117,7 +129,7 @@ func verdict(rep *checker.Report) error {
 // noticed wants violations that are seen in what was written and read.
 func noticed(rep *checker.Report) error {
 	if rep.OfRecords() == 0 {
-		return errors.New("a rule was left out, and nothing was noticed in what was written and read")
+		return errBlind
 	}
 	return nil
 }

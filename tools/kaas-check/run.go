@@ -159,7 +159,7 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 }
 
 const (
-	settleTime = time.Minute // that each part of recovering, and reading all, may take
+	settleTime = 3 * time.Minute // that each part of recovering, and reading all, may take
 	reportTime = time.Minute
 )
 

@@ -54,6 +54,8 @@ func (b *bent) Rename(from, to string) error {
 	return b.DirFS.Rename(from, to)
 }
 
+func (b *bent) Glance(name string) (substrate.File, error) { return b.Open(name) }
+
 func (b *bent) Open(name string) (substrate.File, error) {
 	if b.open != nil {
 		return b.open(name)

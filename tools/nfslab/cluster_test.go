@@ -38,7 +38,7 @@ const clusterSize = 3
 func newCluster(t *testing.T, l *lab.Lab, sets ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, lab: l, sets: sets, dir: path.Join("/mnt/data", t.Name())}
-	ctx := c.within(2 * time.Minute)
+	ctx := c.within(allow(2 * time.Minute))
 	var err error
 	if c.bin, err = l.BuildBroker(ctx); err == nil {
 		c.all, err = l.StartBrokers(ctx, clusterSize, c.bin, c.args()...)
@@ -48,7 +48,7 @@ func newCluster(t *testing.T, l *lab.Lab, sets ...string) *cluster {
 	}
 	t.Cleanup(c.end)
 	c.cl = c.client(c.addrs())
-	c.awaitReady(time.Minute)
+	c.awaitReady(allow(time.Minute))
 	return c
 }
 
@@ -79,7 +79,7 @@ func (c *cluster) end() {
 // start starts broker n again.
 func (c *cluster) start(n int) {
 	c.t.Helper()
-	b, err := c.lab.StartBroker(c.within(2*time.Minute), n, c.bin, c.args()...)
+	b, err := c.lab.StartBroker(c.within(allow(2*time.Minute)), n, c.bin, c.args()...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -135,9 +135,9 @@ func (c *cluster) topic(name string, partitions int32, configs ...string) {
 	}
 }
 
-// get asks broker n over HTTP, and has no more than two seconds.
+// get asks broker n over HTTP, and has two seconds.
 func (c *cluster) get(n int, what string) error {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), allow(2*time.Second))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.all[n-1].HTTP+what, nil)
 	if err != nil {

@@ -22,6 +22,17 @@ func installCommand() *cobra.Command {
 	return cmd
 }
 
+func ableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "able", Short: "Print in one line why this machine cannot have a lab; nothing if it can", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			if err := lab.Unable(); err != nil {
+				fmt.Fprintln(cmd.OutOrStdout(), err)
+			}
+		},
+	}
+}
+
 func upCommand() *cobra.Command {
 	opt, brokers := lab.Options{Detach: true}, 0
 	cmd := &cobra.Command{

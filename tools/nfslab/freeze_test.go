@@ -18,10 +18,13 @@ func TestFrozenLeader(t *testing.T) {
 	c := newCluster(t, l)
 	const topic, inFlight = "frozen", 50
 	c.topic(topic, 1)
-	old, epoch := c.newest(topic, 0)
-	if old < 1 {
-		t.Fatal("nobody leads it")
-	}
+	var old, epoch int32
+	c.await(time.Minute, "somebody leads it", func() error {
+		if old, epoch = c.newest(topic, 0); old < 1 {
+			return fmt.Errorf("led by %d", old)
+		}
+		return nil
+	})
 	var keep acked
 	var mu sync.Mutex
 	sent, answered, late := 0, 0, 0
@@ -65,7 +68,7 @@ func TestFrozenLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := old
-	took := c.await(time.Minute, "another leads and acknowledges", func() error {
+	took := c.await(allow(time.Minute), "another leads and acknowledges", func() error {
 		leader, e := c.newest(topic, 0)
 		if leader < 1 || leader == old || e <= epoch {
 			return fmt.Errorf("led by %d in epoch %d", leader, e)
@@ -98,7 +101,7 @@ func TestFrozenLeader(t *testing.T) {
 	wg.Wait()
 	t.Logf("broker %d was frozen for %v; %d led after %v; %d questions under the old epoch were refused: %v; %d records were acknowledged, %d of them after the thaw",
 		old, thawed.Sub(frozen).Round(10*time.Millisecond), now, took.Round(10*time.Millisecond), asked, fetches, keep.count(), late)
-	c.awaitReady(time.Minute)
+	c.awaitReady(allow(time.Minute))
 	c.wantAll(topic, &keep)
 }
 

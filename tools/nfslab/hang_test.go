@@ -19,7 +19,7 @@ func TestServerHangs(t *testing.T) {
 	const parts = 3
 	c.topic("hung", parts)
 	s := c.stream("hung", parts)
-	c.await(10*time.Second, "every partition acknowledges", func() error { return s.all(parts) })
+	c.await(allow(10*time.Second), "every partition acknowledges", func() error { return s.all(parts) })
 	long := time.Minute
 	if testing.Short() {
 		long = 20 * time.Second
@@ -64,7 +64,7 @@ func (c *cluster) hang(lasts time.Duration, s *stream) {
 	for time.Since(began) < lasts {
 		for n := range clusterSize {
 			at := time.Now()
-			_, err := c.ask(n+1, kmsg.NewPtrApiVersionsRequest(), 2*time.Second)
+			_, err := c.ask(n+1, kmsg.NewPtrApiVersionsRequest(), allow(2*time.Second))
 			if err := errors.Join(err, c.get(n+1, "/healthz")); err != nil {
 				c.t.Errorf("%v after the server hung: %v", time.Since(began), err)
 			}
@@ -80,8 +80,8 @@ func (c *cluster) hang(lasts time.Duration, s *stream) {
 	}
 	resumed := time.Now()
 	wg.Wait()
-	acks := c.await(90*time.Second, "every partition acknowledges again", func() error { return s.since(resumed) })
-	c.awaitReady(time.Minute)
+	acks := c.await(allow(90*time.Second), "every partition acknowledges again", func() error { return s.since(resumed) })
+	c.awaitReady(allow(time.Minute))
 	c.t.Logf("hung for %v: versions and health took at most %v; no broker was ready from %v on (0: never); all partitions acknowledged %v after it was back, all brokers were ready after %v",
 		lasts, slowest.Round(time.Millisecond), red.Round(100*time.Millisecond), acks.Round(10*time.Millisecond), time.Since(resumed).Round(10*time.Millisecond))
 	if lasts >= 20*time.Second && red == 0 {
@@ -92,7 +92,8 @@ func (c *cluster) hang(lasts time.Duration, s *stream) {
 // produceHung produces until a time, and wants each answer within the request's own
 // timeout, or little more. A broker waits for five seconds whatever the timeout.
 func (c *cluster) produceHung(leader, p int32, until time.Time) {
-	const timeout, more = 6 * time.Second, 1500 * time.Millisecond
+	const timeout = 6 * time.Second
+	more := allow(1500 * time.Millisecond)
 	own := *c
 	own.cl = c.client(c.addrs()) // on other connections, whose answers wait for one another
 	worst, n := time.Duration(0), 0

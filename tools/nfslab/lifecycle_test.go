@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 
 	must(one.Pause())
 	refused(one, "true", "paused host")
-	must(answers(two, write))
+	sh(t, two, write)
 	must(one.Resume())
 	sh(t, one, "true")
 

@@ -1,6 +1,7 @@
 // Command nfslab runs several small Linux hosts on one machine that share a volume
 // over real NFS, for brokers and tests to run on, and breaks them on request.
 //
+//	nfslab able                          why this machine cannot have a lab; nothing if it can
 //	nfslab install                       what the lab needs, by apt-get, as root
 //	nfslab up [--hosts 3] [--brokers N] [--mem MB] [--mount OPTIONS] [--kernel] [--dir DIR]
 //	nfslab exec N 'COMMAND'              on host N, in the directory of the volume
@@ -60,7 +61,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(installCommand(), upCommand(), downCommand(), statusCommand(), execCommand(), spawnCommand(),
+	root.AddCommand(ableCommand(), installCommand(), upCommand(), downCommand(), statusCommand(), execCommand(), spawnCommand(),
 		brokerCommand(), nsCommand(), serverCommand())
 	root.AddCommand(hostCommands()...)
 	return root

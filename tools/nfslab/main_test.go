@@ -49,6 +49,15 @@ func need(t *testing.T) {
 	}
 }
 
+// allow is how long a thing may take that is done within d on a machine with nothing else
+// to do. A short run is a change's, on a machine that may be busy with anything.
+func allow(d time.Duration) time.Duration {
+	if testing.Short() {
+		return 5 * d
+	}
+	return d
+}
+
 func wantsKernel() bool { return os.Getenv("KAAS_NFSLAB") == "kernel" }
 
 // bringUp makes a lab that the caller takes down.

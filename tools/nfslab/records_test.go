@@ -66,7 +66,7 @@ func (c *cluster) produce(n int32, topic string, partition int32, value string, 
 // offset, and every offset once.
 func (c *cluster) wantAll(topic string, keep *acked) {
 	c.t.Helper()
-	ctx := c.within(time.Minute)
+	ctx := c.within(allow(time.Minute))
 	cl := c.client(c.addrs(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer cl.Close()
 	ends, err := kadm.NewClient(c.cl).ListEndOffsets(ctx, topic)

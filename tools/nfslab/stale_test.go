@@ -32,16 +32,16 @@ func TestTakeoverWithStaleCaches(t *testing.T) {
 	const parts = 3
 	c.topic("kept", parts)
 	s := c.stream("kept", parts)
-	c.await(20*time.Second, "every partition acknowledges", func() error { return s.all(parts) })
+	c.await(allow(20*time.Second), "every partition acknowledges", func() error { return s.all(parts) })
 	rounds := []bool{false, false, true} // with a power loss
 	if testing.Short() {
 		rounds = rounds[1:]
 	}
 	for round, power := range rounds {
 		c.takeOver(round, power)
-		c.awaitReady(time.Minute)
+		c.awaitReady(allow(time.Minute))
 		now := time.Now()
-		c.await(time.Minute, "every partition acknowledges again", func() error { return s.since(now) })
+		c.await(allow(time.Minute), "every partition acknowledges again", func() error { return s.since(now) })
 	}
 	s.end()
 	c.wantAll("kept", &s.keep)
@@ -70,7 +70,7 @@ func (c *cluster) takeOver(round int, power bool) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	took := c.await(time.Minute, "another controller", func() error {
+	took := c.await(allow(time.Minute), "another controller", func() error {
 		for _, n := range rest {
 			if now, err := c.controller(n); err != nil || now == old || now < 1 {
 				return fmt.Errorf("broker %d: the controller is %d, %w", n, now, err)

@@ -31,7 +31,7 @@ func client(t *testing.T, l *lab.Lab, addr string, opts ...kgo.Opt) *kgo.Client 
 // is there.
 func TestBrokerMovesHost(t *testing.T) {
 	l, _ := hosts(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), allow(90*time.Second))
 	defer cancel()
 	bin, err := l.BuildBroker(ctx)
 	if err != nil {

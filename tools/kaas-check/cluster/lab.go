@@ -34,7 +34,7 @@ type labNode struct {
 }
 
 // labTime is how long one thing in the lab may take.
-const labTime = 2 * time.Minute
+const labTime = 4 * time.Minute
 
 // NewLab boots the hosts and starts no broker. Of cfg it uses Brokers, Binary, which
 // must be built without cgo, Dir for the logs, Sets and Died.

@@ -53,8 +53,8 @@ type node struct {
 const (
 	dataDir   = "data"
 	smallMB   = 160
-	startTime = 60 * time.Second
-	stopTime  = 40 * time.Second // others take over first what it leads
+	startTime = 3 * time.Minute
+	stopTime  = 2 * time.Minute // others take over first what it leads
 	fencedSay = "exit status 3"
 )
 

@@ -25,8 +25,9 @@ type Runner struct {
 	nodes  map[int32]*semaphore.Weighted // one fault of a node at a time
 }
 
-// fencedTime is how long a process may live on that was taken over.
-const fencedTime = 10 * time.Second
+// fencedTime is how long a process may live on that was taken over. It ends within a second
+// or two; the rest is for a machine that is busy with something else.
+const fencedTime = time.Minute
 
 // manyNodes is more than there are.
 const manyNodes = 1 << 20

@@ -22,7 +22,7 @@ type reader struct {
 	next   map[int32]int64 // by part, what comes after the last record
 }
 
-func (e *Env) reader(proc int32, places []place, from func(place) int64) (*reader, error) {
+func (e *Env) reader(client maker, proc int32, places []place, from func(place) int64) (*reader, error) {
 	r := &reader{env: e, proc: proc, places: places, next: map[int32]int64{}}
 	at := map[string]map[int32]kgo.Offset{}
 	for _, p := range places {
@@ -32,7 +32,7 @@ func (e *Env) reader(proc int32, places []place, from func(place) int64) (*reade
 		at[p.topic][p.index] = kgo.NewOffset().At(from(p))
 	}
 	var err error
-	r.cl, err = e.client(kgo.ConsumePartitions(at), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	r.cl, err = client(kgo.ConsumePartitions(at), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(200*time.Millisecond), kgo.FetchMaxPartitionBytes(256<<10))
 	return r, err
 }
@@ -126,7 +126,7 @@ type tail struct {
 }
 
 func (t *tail) Start() (err error) {
-	t.r, err = t.env.reader(t.env.Log.Proc(t.name, history.Tail), t.env.places(nil), func(place) int64 { return 0 })
+	t.r, err = t.env.reader(t.env.client, t.env.Log.Proc(t.name, history.Tail), t.env.places(nil), func(place) int64 { return 0 })
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (t *reread) Start() error {
 		for n := 1; ctx.Err() == nil; n++ {
 			began := time.Now()
 			once, cancel := context.WithTimeout(ctx, time.Minute)
-			_ = t.env.readAll(once, fmt.Sprintf("%s, reading %d", t.name, n), history.Reread, t.env.places(nil))
+			_ = t.env.readAll(once, t.env.client, fmt.Sprintf("%s, reading %d", t.name, n), history.Reread, t.env.places(nil))
 			cancel()
 			pause(ctx, max(2*time.Second, 3*time.Since(began)))
 		}
@@ -180,8 +180,8 @@ func (t *reread) Stop(context.Context) {
 
 // readAll reads partitions from their log start to the end they have now, as a process
 // of its own. An error says that it did not come to the end.
-func (e *Env) readAll(ctx context.Context, name string, role history.Role, places []place) error {
-	cl, err := e.client()
+func (e *Env) readAll(ctx context.Context, client maker, name string, role history.Role, places []place) error {
+	cl, err := client()
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (e *Env) readAll(ctx context.Context, name string, role history.Role, place
 	if !ok {
 		return fmt.Errorf("%s: ask for the ends: %w", name, context.Cause(ctx))
 	}
-	r, err := e.reader(proc, places, func(p place) int64 { return starts[p.part] })
+	r, err := e.reader(client, proc, places, func(p place) int64 { return starts[p.part] })
 	if err != nil {
 		return err
 	}
@@ -208,5 +208,5 @@ func (e *Env) readAll(ctx context.Context, name string, role history.Role, place
 
 // ReadFinally reads everything once more, after all that writes has ended.
 func (e *Env) ReadFinally(ctx context.Context) error {
-	return e.readAll(ctx, "the final reading", history.Final, e.places(nil))
+	return e.readAll(ctx, e.client, "the final reading", history.Final, e.places(nil))
 }

@@ -69,7 +69,9 @@ func (t *trimmer) Stop(context.Context) {
 }
 
 // churn makes a topic, writes into it, reads it, deletes it, and makes it again under
-// the same name. A topic never has a record of one before it.
+// the same name. A topic never has a record of one before it. The readers name it, and not
+// its ID: a client that a broker which has stood still tells of the topic before would never
+// let go of that one's ID, as is its right.
 type churn struct {
 	env    *Env
 	proc   int32 // makes and deletes
@@ -113,7 +115,7 @@ func (c *churn) life(ctx context.Context, made int32) bool {
 	}
 	c.write(ctx, at)
 	once, cancel := context.WithTimeout(context.Background(), churnTime) // a reading that is given up would look like a loss
-	_ = c.env.readAll(once, fmt.Sprintf("reader of churn %d", made), history.Final, []place{at})
+	_ = c.env.readAll(once, c.env.raw, fmt.Sprintf("reader of churn %d", made), history.Final, []place{at})
 	cancel()
 	return c.until(ctx, at, "delete the topic", kerr.UnknownTopicOrPartition, func(ctx context.Context) error {
 		_, err := adm.DeleteTopic(ctx, churnTopic)

@@ -87,6 +87,9 @@ func (e *Env) Readers() []Traffic {
 	}
 }
 
+// maker makes a client: client, or raw.
+type maker func(opts ...kgo.Opt) (*kgo.Client, error)
+
 // client makes a client that sees trouble soon and tries again soon.
 func (e *Env) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	if e.Dial != nil {
@@ -125,11 +128,11 @@ func (e *Env) Controller(ctx context.Context) (int32, error) {
 }
 
 // raw makes a client whose requests name topics, not their IDs.
-func (e *Env) raw() (*kgo.Client, error) {
+func (e *Env) raw(opts ...kgo.Opt) (*kgo.Client, error) {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(0, 12) // Produce
 	v.SetMaxKeyVersion(1, 12) // Fetch
-	return e.client(kgo.MaxVersions(v))
+	return e.client(append(opts, kgo.MaxVersions(v))...)
 }
 
 // MakeTopics makes the topics that last for the run.

@@ -21,8 +21,11 @@ const (
 	VolumeDir  = "/mnt/data/kaas"
 )
 
+// startTime is the most that a broker may take, many times the usual on a busy machine.
+const startTime = 3 * time.Minute
+
 // stopTime is more than a broker takes that nobody relieves of what it leads.
-const stopTime = time.Minute
+const stopTime = 2 * time.Minute
 
 // Broker is a kaas broker on a host.
 type Broker struct {
@@ -59,7 +62,7 @@ func (l *Lab) StartBroker(ctx context.Context, n int, binary string, args ...str
 			ended <- code
 		}
 	}()
-	err = await(ctx, "start of the broker on "+h.Name(), 60*time.Second, func(ctx context.Context) (bool, error, error) {
+	err = await(ctx, "start of the broker on "+h.Name(), startTime, func(ctx context.Context) (bool, error, error) {
 		select {
 		case code := <-ended:
 			return false, nil, fmt.Errorf("the broker on %s ended with code %d: %s", h.Name(), code, b.End())

@@ -16,8 +16,8 @@ import (
 	"kaas.dev/kaas/tools/nfslab/agent"
 )
 
-// bootTime is the most that a host may take, several times the usual on a busy machine.
-const bootTime = 90 * time.Second
+// bootTime is the most that a host may take, many times the usual on a busy machine.
+const bootTime = 3 * time.Minute
 
 // Host is one host: a kernel of its own in a process of this machine.
 type Host struct {

@@ -2,10 +2,17 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"kaas.dev/kaas/internal/substrate"
 )
 
 // Packages are Debian's packages that a lab needs.
@@ -48,6 +55,88 @@ func Missing(kernel bool) error {
 		return nil
 	}
 	return fmt.Errorf("%s missing: run `nfslab install`, or apt-get install -y %s", strings.Join(gone, ", "), strings.Join(pkgs, " "))
+}
+
+// Unable is nil, or in one line why this machine cannot have a lab, whatever is installed on
+// it. A machine that is able and lacks something is another matter: see Missing.
+func Unable() error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root can make hosts and mount NFS")
+	}
+	if err := Missing(true); err != nil {
+		if _, none := exec.LookPath("apt-get"); none != nil || runtime.GOARCH != "amd64" {
+			return fmt.Errorf("%w, and this is no Debian on amd64", err)
+		}
+	}
+	for _, can := range []struct {
+		what string
+		try  func() error
+	}{{"network namespaces", tryNamespace}, {"network devices of its own", tryTap}, {"tracing processes", tryTrace}, {"file handles in " + os.TempDir(), tryHandle}} {
+		if err := can.try(); err != nil {
+			return fmt.Errorf("this machine does not allow %s: %w", can.what, err)
+		}
+	}
+	return nil
+}
+
+func tryNamespace() error {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
+	return cmd.Run()
+}
+
+func tryTap() error {
+	d, err := substrate.OpenDir("/dev/net")
+	if err != nil {
+		return err
+	}
+	f, err := d.Open("tun")
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// tryTrace does what a host's kernel does with the processes on it.
+func tryTrace() error {
+	runtime.LockOSThread() // the tracer is a thread
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &ws, 0, nil); err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	return errors.Join(syscall.PtraceDetach(cmd.Process.Pid), cmd.Wait())
+}
+
+// tryHandle does what the NFS server does with the files that it serves.
+func tryHandle() error {
+	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, os.TempDir(), 0)
+	if err != nil {
+		return err
+	}
+	d, err := substrate.OpenDir(os.TempDir())
+	if err != nil {
+		return err
+	}
+	f, err := d.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	dir, ok := f.(interface{ Fd() uintptr })
+	if !ok {
+		return fmt.Errorf("%s is no open file of this process", os.TempDir())
+	}
+	fd, err := unix.OpenByHandleAt(int(dir.Fd()), h, unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
 }
 
 // Install installs by apt-get what is missing, as root.

@@ -75,7 +75,7 @@ func removeNetwork(ctx context.Context) error {
 	if !networkThere(ctx) {
 		return nil
 	}
-	err := await(ctx, "end of all processes in namespace "+netns, 10*time.Second, func(ctx context.Context) (bool, error, error) {
+	err := await(ctx, "end of all processes in namespace "+netns, time.Minute, func(ctx context.Context) (bool, error, error) {
 		out, err := command(ctx, "ip", "netns", "pids", netns)
 		if err != nil {
 			return false, nil, err

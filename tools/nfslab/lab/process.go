@@ -60,7 +60,7 @@ func (p process) end(ctx context.Context) error {
 	if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process group %d: %w", p.PID, err)
 	}
-	return await(ctx, fmt.Sprintf("end of process group %d", p.PID), 10*time.Second, func(context.Context) (bool, error, error) {
+	return await(ctx, fmt.Sprintf("end of process group %d", p.PID), time.Minute, func(context.Context) (bool, error, error) {
 		return !groupAlive(p.PID), nil, nil
 	})
 }

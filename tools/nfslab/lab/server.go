@@ -82,7 +82,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, "start of the NFS server", 30*time.Second, func(ctx context.Context) (bool, error, error) {
+	return await(ctx, "start of the NFS server", bootTime, func(ctx context.Context) (bool, error, error) {
 		if !p.alive() {
 			return false, nil, fmt.Errorf("ganesha has ended: %s", end(log))
 		}
