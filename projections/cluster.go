@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"kaas.dev/kaas/projections/internal/ordered"
 )
 
 // Cluster is the view of the cluster stream. It never changes; all that its
@@ -23,6 +25,9 @@ type Cluster struct {
 	nextProducerID int64
 	controller     int32
 	brokerEpoch    int64 // the highest that a broker ever registered with
+	// fences are of producers by ID; what is older than fencesExpired is gone for good.
+	fences        ordered.Map[int64, fence]
+	fencesExpired int64 // milliseconds since 1970
 
 	sorted func() []*Topic // made at the first use
 }
@@ -113,5 +118,6 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.EqualFunc(c.shards, d.shards, slices.Equal) &&
 		maps.Equal(c.removing, d.removing) &&
 		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal) &&
-		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal)
+		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal) &&
+		c.fencesExpired == d.fencesExpired && c.fences.Equal(d.fences, func(a, b fence) bool { return a == b })
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // stateBody is the encoded view: everything in one order, so that equal views have
-// equal bytes. Partitions and shards are flattened, see flatten.
+// equal bytes. Partitions and shards are flattened, see flatten; fences likewise.
 type stateBody struct {
 	Topics         []topicBody    `msgpack:"topics"`
 	Brokers        []Broker       `msgpack:"brokers"`
@@ -23,6 +23,8 @@ type stateBody struct {
 	BrokerConfigs  []configBody   `msgpack:"broker_configs"`
 	GroupConfigs   []configBody   `msgpack:"group_configs"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
+	Fences         []int64        `msgpack:"fences"`
+	FencesExpired  int64          `msgpack:"fences_expired"`
 }
 
 type topicBody struct {
@@ -50,7 +52,8 @@ type configBody struct {
 
 // Encode returns the view as one msgpack value.
 func Encode(c *Cluster) ([]byte, error) {
-	s := stateBody{Brokers: c.Brokers(), BrokerEpoch: c.brokerEpoch, Controller: c.controller, NextProducerID: c.nextProducerID}
+	s := stateBody{Brokers: c.Brokers(), BrokerEpoch: c.brokerEpoch, Controller: c.controller, NextProducerID: c.nextProducerID,
+		Fences: encodeFences(c), FencesExpired: c.fencesExpired}
 	for _, t := range c.Topics() {
 		s.Topics = append(s.Topics, topicBody{ID: t.ID, Name: t.Name, CreatedAt: t.CreatedAt.UnixMilli(),
 			Configs: t.Configs, Partitions: flatten(t.Partitions)})
@@ -101,6 +104,9 @@ func Decode(raw []byte) (*Cluster, error) {
 	}
 	for _, b := range s.GroupConfigs {
 		c.groupConfigs[b.Name] = b.Configs
+	}
+	if err := c.decodeFences(s.Fences, s.FencesExpired); err != nil {
+		return nil, fmt.Errorf("cluster view: %w", err)
 	}
 	c.nextProducerID, c.brokerEpoch, c.controller = s.NextProducerID, s.BrokerEpoch, s.Controller
 	if !slices.IsSortedFunc(s.Topics, func(a, b topicBody) int { return cmp.Compare(a.Name, b.Name) }) {

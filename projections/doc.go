@@ -26,6 +26,7 @@
 //   - A broker's event is about the registration whose epoch it names, never about a
 //     later one. What a broker leads or owns is said by other events alone.
 //   - The number of shards of a kind never changes, so a key stays in its shard.
+//   - A producer's fence only rises, until it is forgotten with all that are as old.
 //   - A topic is its ID. A name is only looked up, and no two living topics share one.
 //
 // # Use

@@ -3,13 +3,16 @@ package projections
 import (
 	"maps"
 	"slices"
+
+	"kaas.dev/kaas/projections/internal/ordered"
 )
 
 // draft is a view under way: a batch of events is applied to it. Maps and topics
 // are the old view's until something in them changes, and are cloned only once.
 type draft struct {
 	Cluster
-	own struct {
+	fenced map[int64]ordered.Change[fence] // not in fences yet
+	own    struct {
 		topics, brokers, shards, removing, configs, groupConfigs bool
 		topic                                                    map[TopicID]bool
 		shard                                                    map[ShardKind]bool
@@ -20,6 +23,7 @@ func newDraft(c *Cluster) *draft { return &draft{Cluster: *c} }
 
 // view ends the draft.
 func (d *draft) view() *Cluster {
+	d.settleFences()
 	c := d.Cluster
 	if !d.own.topics {
 		return &c // and the old view's order holds for it

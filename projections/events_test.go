@@ -32,6 +32,8 @@ func TestFactsSayThemselves(t *testing.T) {
 		"ShardOwnerChanged":      {&ShardOwnerChanged{Kind: ShardTxns, Shard: 3, Owner: NoLeader, Epoch: 7}, []string{"txns/3", "nobody", "epoch 7"}},
 		"ConfigChanged":          {&ConfigChanged{Resource: ResourceTopic, Name: "orders", TopicID: id(1), Set: map[string]string{"a": "b"}, Deleted: []string{"c"}}, []string{"orders", "a=b", "c back to default"}},
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
+		"ProducerFenced":         {&ProducerFenced{ProducerID: 4711, Epoch: 3, Time: 5}, []string{"producer 4711", "epoch 3"}},
+		"ProducerFencesExpired":  {&ProducerFencesExpired{Before: 1_700_000_000_000}, []string{"fences", "2023-11-14"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := mustEvent(t, tc.fact)
@@ -53,7 +55,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(facts) != 14 {
+	if len(facts) != 16 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(facts))
 	}
 }

@@ -52,6 +52,9 @@ func anyFact(t *rapid.T) Fact {
 	name := rapid.SampledFrom([]string{"a", "b", "a.b", "a_b", "", "../x"})
 	set := rapid.MapOfN(rapid.SampledFrom([]string{"k", "l", "m"}), rapid.SampledFrom([]string{"1", "2"}), 0, 3)
 	kind := rapid.SampledFrom([]ShardKind{ShardGroups, ShardTxns, ""})
+	if rapid.IntRange(0, 4).Draw(t, "producers") == 0 {
+		return producerFact(t)
+	}
 	if rapid.Bool().Draw(t, "cluster") {
 		return clusterFact(t, num, kind)
 	}
@@ -73,6 +76,15 @@ func anyFact(t *rapid.T) Fact {
 	default:
 		return &ProducerIDsAllocated{First: rapid.Int64().Draw(t, "first"), Count: rapid.Int64().Draw(t, "count")}
 	}
+}
+
+// producerFact draws a fact about few producers, at times that are not in order.
+func producerFact(t *rapid.T) Fact {
+	at := rapid.Int64Range(-1, 20).Draw(t, "at")
+	if rapid.IntRange(0, 4).Draw(t, "expired") == 0 {
+		return &ProducerFencesExpired{Before: at}
+	}
+	return &ProducerFenced{ProducerID: rapid.Int64Range(-1, 5).Draw(t, "producer"), Epoch: rapid.Int16Range(-1, 5).Draw(t, "epoch"), Time: at}
 }
 
 // clusterFact draws a fact about brokers and shards, few of them, so that many of
