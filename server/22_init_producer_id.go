@@ -2,9 +2,10 @@ package server
 
 // InitProducerId, key 22, versions 0 to 5.
 //
-// For idempotent producers only: each call gets an ID that nobody had, with epoch 0.
-// A transactional ID is refused with UNSUPPORTED_VERSION, which no client tries
-// again: transactions are not served yet.
+// An idempotent producer gets an ID that nobody had, with epoch 0. The producer of a
+// transactional ID gets that one's ID with an epoch that fences all before it, from its
+// coordinator; from version 3 on it may say which it has, to go on after an error (KIP-360).
+// A fenced one is INVALID_PRODUCER_EPOCH below version 4.
 
 import (
 	"context"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/coordinator/txnshard"
 )
 
 var initProducerIDAPI = api{key: kmsg.InitProducerID, min: 0, max: 5, start: (*Server).initProducerID}
@@ -21,21 +24,32 @@ func (s *Server) initProducerID(_ context.Context, r *request) (reply, error) {
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrInitProducerIDResponse()
 		resp.ProducerID, resp.ProducerEpoch = -1, -1
-		var err error
-		switch {
-		case req.TransactionalID == nil:
-			resp.ProducerID, err = s.ids.take(ctx, s.backend.AllocateProducerIDs)
-		case *req.TransactionalID == "":
-			err = kerr.InvalidRequest
-		default:
-			err = kerr.UnsupportedVersion
-		}
+		p, err := s.newProducer(ctx, req)
 		if err == nil {
-			resp.ProducerEpoch = 0
+			resp.ProducerID, resp.ProducerEpoch = p.ID, p.Epoch
 		}
-		resp.ErrorCode = s.failure(kmsg.InitProducerID, err)
+		if req.TransactionalID == nil {
+			resp.ErrorCode = s.failure(kmsg.InitProducerID, err)
+		} else {
+			resp.ErrorCode = s.txnFailure(kmsg.InitProducerID, req.Version >= 4, err)
+		}
 		return resp, nil
 	})
+}
+
+func (s *Server) newProducer(ctx context.Context, req *kmsg.InitProducerIDRequest) (txnshard.Producer, error) {
+	if (req.ProducerID < 0) != (req.ProducerEpoch < 0) {
+		return txnshard.Producer{}, kerr.InvalidRequest
+	}
+	if req.TransactionalID == nil {
+		id, err := s.ids.take(ctx, s.backend.AllocateProducerIDs)
+		return txnshard.Producer{ID: id}, err
+	}
+	shard, err := s.txnShardOf(*req.TransactionalID)
+	if err != nil {
+		return txnshard.Producer{}, err
+	}
+	return shard.InitProducerID(ctx, *req.TransactionalID, req.TransactionTimeoutMillis, txnshard.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch})
 }
 
 // producerIDs hands out IDs from a block that the cluster gave. What is left of a

@@ -357,7 +357,7 @@ func TestSmallAnswers(t *testing.T) {
 		}
 		seen[got.ProducerID] = true
 	}
-	for id, want := range map[string]int16{"": 42, "tx": 35} {
+	for id, want := range map[string]int16{"": 42} {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.TransactionalID = &id
 		if got := c.ask(req).(*kmsg.InitProducerIDResponse); got.ErrorCode != want || got.ProducerID != -1 {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
@@ -36,6 +37,13 @@ type Backend interface {
 	// while some that are to be are not.
 	GroupShard(group string) (groupShard, error)
 	GroupShards() (shards []groupShard, all bool)
+	// TxnShard and TxnShards are likewise for transactional IDs.
+	TxnShard(id string) (txnShard, error)
+	TxnShards() (shards []txnShard, all bool)
+	// JoinTxn has a transaction's coordinator, wherever it is, make parts of it, or with
+	// verifyOnly say whether they are: with an error or nil for each, partitions first, or one
+	// for all (KIP-890).
+	JoinTxn(ctx context.Context, a txnshard.Add, verifyOnly bool) ([]error, error)
 	// AllocateProducerIDs gives a block of IDs that nobody else gets.
 	AllocateProducerIDs(ctx context.Context) (first, count int64, err error)
 	// CheckFresh is a Check begun after the call; Fresh one no older than maxAge.

@@ -21,6 +21,8 @@ type groupShard interface {
 	// Leave returns an error or nil for each member, or one for the group.
 	Leave(ctx context.Context, group string, members []classic.LeaveMember) ([]error, error)
 	Commit(ctx context.Context, c groupshard.Commit) error
+	// CommitTxn stages offsets in a transaction that the group's shard is part of.
+	CommitTxn(ctx context.Context, c groupshard.Commit, p groupshard.Producer) error
 	// Fetch returns the group's newest committed state, nil if there is none.
 	Fetch(ctx context.Context, group string, member *string, epoch int32) (*groups.Group, error)
 	Describe(ctx context.Context, group string) (groupshard.Description, error)

@@ -102,7 +102,7 @@ func TestHostileNames(t *testing.T) {
 		c.ask(find)
 		init := kmsg.NewPtrInitProducerIDRequest()
 		init.Version, init.TransactionalID = 4, &name
-		check("InitProducerId", c.ask(init).(*kmsg.InitProducerIDResponse).ErrorCode, 35, 42)
+		check("InitProducerId", c.ask(init).(*kmsg.InitProducerIDResponse).ErrorCode, 0, 15, 42)
 
 		del := kmsg.NewPtrDeleteTopicsRequest()
 		del.Version, del.TimeoutMillis, del.TopicNames = 5, 5000, []string{name}

@@ -240,6 +240,8 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 	case *kmsg.DescribeClusterRequest:
 		r.EndpointType = 1
 	case *kmsg.InitProducerIDRequest:
+	case *kmsg.AddPartitionsToTxnRequest, *kmsg.AddOffsetsToTxnRequest, *kmsg.EndTxnRequest, *kmsg.TxnOffsetCommitRequest,
+		*kmsg.DescribeTransactionsRequest, *kmsg.ListTransactionsRequest: // txns_test.go has them
 	default:
 		if check := s.fillAdmin(req, fresh, c); check != nil {
 			return check

@@ -1,0 +1,68 @@
+package server
+
+// DescribeTransactions, key 65, version 0 (KIP-664).
+//
+// Each transactional ID for itself, TRANSACTIONAL_ID_NOT_FOUND where there is none. Shards of
+// groups are shown as partitions of __consumer_offsets; what a deleted topic had is left out.
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/txns"
+)
+
+var describeTransactionsAPI = api{key: kmsg.DescribeTransactions, min: 0, max: 0, start: (*Server).describeTransactions}
+
+func (s *Server) describeTransactions(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.DescribeTransactionsRequest)
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		resp := kmsg.NewPtrDescribeTransactionsResponse()
+		resp.TransactionStates = make([]kmsg.DescribeTransactionsResponseTransactionState, len(req.TransactionalIDs))
+		inParallel(len(req.TransactionalIDs), func(i int) {
+			o := &resp.TransactionStates[i]
+			o.Default()
+			o.TransactionalID = req.TransactionalIDs[i]
+			t, err := s.describeTxn(ctx, o.TransactionalID)
+			if err == nil {
+				tellTxn(s.backend.View(), t, o)
+			}
+			o.ErrorCode = s.groupFailure(kmsg.DescribeTransactions, err)
+		})
+		return resp, nil
+	})
+}
+
+func (s *Server) describeTxn(ctx context.Context, id string) (*txns.Txn, error) {
+	shard, err := s.txnShardOf(id)
+	if err != nil {
+		return nil, err
+	}
+	return shard.Describe(ctx, id)
+}
+
+func tellTxn(view *projections.Cluster, t *txns.Txn, o *kmsg.DescribeTransactionsResponseTransactionState) {
+	o.State, o.TimeoutMillis, o.StartTimestamp = t.State.String(), t.Timeout, t.Started
+	o.ProducerID, o.ProducerEpoch = t.ProducerID, t.Epoch
+	byTopic := map[string][]int32{}
+	for _, p := range t.Partitions {
+		if topic := view.TopicByID(p.Topic); topic != nil {
+			byTopic[topic.Name] = append(byTopic[topic.Name], p.Index)
+		}
+	}
+	if len(t.Groups) > 0 {
+		byTopic[offsetsTopic] = t.Groups
+	}
+	for name, ps := range byTopic {
+		ot := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
+		ot.Topic, ot.Partitions = name, ps
+		o.Topics = append(o.Topics, ot)
+	}
+	slices.SortFunc(o.Topics, func(a, b kmsg.DescribeTransactionsResponseTransactionStateTopic) int {
+		return cmp.Compare(a.Topic, b.Topic)
+	})
+}

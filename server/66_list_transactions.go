@@ -1,0 +1,86 @@
+package server
+
+// ListTransactions, key 66, versions 0 to 2 (KIP-664, KIP-994, KIP-1152).
+//
+// The transactions of the shards that this broker owns, COORDINATOR_LOAD_IN_PROGRESS while one
+// is being opened. Names of states that there are not come back. From version 1 on only those
+// may be asked for that have been open for longer, from version 2 on those whose ID a regular
+// expression matches whole.
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/coordinator/txnshard"
+	"kaas.dev/kaas/projections/txns"
+)
+
+var listTransactionsAPI = api{key: kmsg.ListTransactions, min: 0, max: 2, start: (*Server).listTransactions}
+
+func (s *Server) listTransactions(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.ListTransactionsRequest)
+	return later(func(ctx context.Context) (kmsg.Response, error) {
+		resp := kmsg.NewPtrListTransactionsResponse()
+		resp.ErrorCode = s.groupFailure(kmsg.ListTransactions, s.listTxns(ctx, req, resp))
+		if resp.ErrorCode != 0 {
+			resp.TransactionStates = nil
+		}
+		return resp, nil
+	})
+}
+
+// passing are states that Kafka knows and that no transaction is seen in.
+var passing = map[string]bool{"Dead": true, "PrepareEpochFence": true}
+
+func (s *Server) listTxns(ctx context.Context, req *kmsg.ListTransactionsRequest, resp *kmsg.ListTransactionsResponse) error {
+	f := txnshard.Filter{Producers: req.ProducerIDFilters, OpenFor: -1}
+	if req.DurationFilterMillis >= 0 {
+		f.OpenFor = time.Duration(min(req.DurationFilterMillis, int64(maxListed/time.Millisecond))) * time.Millisecond
+	}
+	none := false // only states that no transaction is in
+	for _, name := range req.StateFilters {
+		state, ok := txns.ParseState(name)
+		switch {
+		case ok:
+			f.States = append(f.States, state)
+		case passing[name]:
+			none = true
+		default:
+			resp.UnknownStateFilters = append(resp.UnknownStateFilters, name)
+		}
+	}
+	if p := or(req.TransactionalIDPattern, ""); p != "" {
+		re, err := regexp.Compile(`^(?:` + p + `)$`)
+		if err != nil {
+			return fmt.Errorf("%w: %w", kerr.InvalidRegularExpression, err)
+		}
+		f.Match = re.MatchString
+	}
+	shards, all := s.backend.TxnShards()
+	if !all {
+		return kerr.CoordinatorLoadInProgress
+	}
+	if len(f.States) == 0 && (none || len(resp.UnknownStateFilters) > 0) {
+		return nil
+	}
+	for _, shard := range shards {
+		ts, err := shard.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, t := range ts {
+			o := kmsg.NewListTransactionsResponseTransactionState()
+			o.TransactionalID, o.ProducerID, o.TransactionState = t.ID, t.ProducerID, t.State.String()
+			resp.TransactionStates = append(resp.TransactionStates, o)
+		}
+	}
+	return nil
+}
+
+// maxListed is longer than any transaction is open.
+const maxListed = 10 * 365 * 24 * time.Hour

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/coordinator/txnshard"
+	"kaas.dev/kaas/projections/txns"
+)
+
+// txnShard is what the handlers need of a shard of the transactions that this broker owns;
+// *txnshard.Shard is one. Errors are *kerr.Error, wrapped.
+type txnShard interface {
+	InitProducerID(ctx context.Context, id string, timeoutMs int32, who txnshard.Producer) (txnshard.Producer, error)
+	Add(ctx context.Context, a txnshard.Add) error
+	// Verify returns nil or kerr.TransactionAbortable for each partition, then each shard of
+	// groups, or one error for all.
+	Verify(ctx context.Context, a txnshard.Add) ([]error, error)
+	// End returns who begins the next transaction.
+	End(ctx context.Context, id string, who txnshard.Producer, commit bool, version int8) (txnshard.Producer, error)
+	Describe(ctx context.Context, id string) (*txns.Txn, error)
+	List(ctx context.Context, f txnshard.Filter) ([]*txns.Txn, error)
+}
+
+var _ txnShard = (*txnshard.Shard)(nil)
+
+func (b broker) TxnShard(string) (txnShard, error) { return nil, kerr.CoordinatorNotAvailable }
+
+func (b broker) TxnShards() ([]txnShard, bool) { return nil, false }
+
+func (b broker) JoinTxn(context.Context, txnshard.Add, bool) ([]error, error) {
+	return nil, kerr.CoordinatorNotAvailable
+}
