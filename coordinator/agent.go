@@ -97,6 +97,9 @@ func (b *Broker) beat(ctx context.Context, epoch int64) (*kmsg.BrokerHeartbeatRe
 	req.WantShutdown, req.WantFence = b.leaving.Load(), b.stalled.Load()
 	req.UnknownTags.Set(PositionTag, AppendPosition(nil, b.Shown()))
 	req.UnknownTags.Set(unservedTag, appendUnserved(nil, b.unservedNow()))
+	if fences := b.fencesWanted(); len(fences) > 0 {
+		req.UnknownTags.Set(fencesTag, fences)
+	}
 	if b.IsController() {
 		return b.BrokerHeartbeat(ctx, req), nil
 	}

@@ -53,6 +53,8 @@ type Broker struct {
 	space    *space
 	recovery *partition.RecoveryBudget
 
+	ids producerIDs
+
 	transit  chan struct{} // a place for each partition being opened or closed
 	removals chan struct{} // a place for each topic being removed
 
@@ -69,6 +71,7 @@ type Broker struct {
 		leaving  map[place]*slot // whose keepers are to let go
 		tenured  chan struct{}   // closed when data is set again
 		creating map[string]*creation
+		fencing  map[int64]int16      // producers that are to be fenced, with their least epochs
 		sessions []*substrate.Session // every one this process opened
 	}
 	wg sync.WaitGroup
@@ -92,6 +95,7 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 	b.slots.Store(&slotTable{topics: map[projections.TopicID][]*slot{}})
 	b.mu.tenured = make(chan struct{})
 	b.mu.creating = map[string]*creation{}
+	b.mu.fencing = map[int64]int16{}
 	b.mu.moved = make(chan struct{})
 	b.mu.leaving = map[place]*slot{}
 	return b

@@ -128,8 +128,14 @@ func (b *Broker) BrokerHeartbeat(_ context.Context, req *kmsg.BrokerHeartbeatReq
 		resp.ErrorCode = kerr.InvalidRequest.Code
 		return resp
 	}
+	raw, _ = tag(&req.UnknownTags, fencesTag)
+	fences, err := parseFences(raw)
+	if err != nil {
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		return resp
+	}
 	followed, _ := TaggedPosition(&req.UnknownTags)
-	c.hear(req, followed, us)
+	c.hear(req, followed, us, fences)
 	resp.IsCaughtUp, resp.IsFenced = true, r.Fenced
 	resp.ShouldShutdown = req.WantShutdown && c.mayStop(view, r)
 	resp.UnknownTags.Set(PositionTag, AppendPosition(nil, at))
@@ -137,7 +143,7 @@ func (b *Broker) BrokerHeartbeat(_ context.Context, req *kmsg.BrokerHeartbeatReq
 }
 
 // hear takes up a heartbeat.
-func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.Position, us []unserved) {
+func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.Position, us []unserved, fences map[int64]int16) {
 	c.mu.Lock()
 	p := c.mu.peers[req.BrokerID]
 	if p == nil || p.epoch != req.BrokerEpoch {
@@ -145,6 +151,7 @@ func (c *controller) hear(req *kmsg.BrokerHeartbeatRequest, followed substrate.P
 		c.mu.peers[req.BrokerID] = p
 	}
 	p.heard, p.spoken, p.lost, p.gone = time.Now(), true, time.Time{}, false
+	p.fences = fences
 	p.followed, p.stopping = followed, p.stopping || req.WantShutdown
 	switch {
 	case !req.WantFence:

@@ -12,13 +12,14 @@ import (
 // controller is one term of this process as the cluster's controller. What it knows of
 // the brokers beyond the stream is theirs to tell, and is gone with the term.
 type controller struct {
-	b      *Broker
-	ctx    context.Context // ends with the term
-	cancel context.CancelFunc
-	began  time.Time
-	before int32         // the controller before this one
-	wake   chan struct{} // something is to be looked at
-	wg     sync.WaitGroup
+	b          *Broker
+	ctx        context.Context // ends with the term
+	cancel     context.CancelFunc
+	began      time.Time
+	before     int32         // the controller before this one
+	fencesSeen time.Time     // when old fences were looked for
+	wake       chan struct{} // something is to be looked at
+	wg         sync.WaitGroup
 
 	// mu is held for moments only, never while waiting or during I/O.
 	mu struct {
@@ -43,6 +44,7 @@ type peer struct {
 	followed substrate.Position // up to where it follows
 	unserved map[place]unserved // what it is to serve and does not
 	holds    map[place]bool     // what it has not let go of
+	fences   map[int64]int16    // producers that it wants fenced
 	// lost is when the connection of its heartbeats ended, zero while it has one.
 	lost     time.Time
 	gone     bool      // nothing listens where it was
@@ -124,7 +126,7 @@ func (c *controller) look() error {
 	view := c.b.View()
 	c.fenceTheDead(view)
 	c.removeDeleted(view)
-	for _, step := range []func(*projections.Cluster) error{c.unfence, c.redrive, c.move} {
+	for _, step := range []func(*projections.Cluster) error{c.unfence, c.fenceProducers, c.expireFences, c.redrive, c.move} {
 		if err := step(c.b.View()); err != nil {
 			return err
 		}

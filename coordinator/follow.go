@@ -58,6 +58,7 @@ func (b *Broker) show(s clusterSnapshot) {
 	b.followLocked(old, s.State)
 	b.mu.shown = s.Pos
 	b.view.Store(s.State)
+	b.viewChangedLocked()
 	replaced := b.replacedIn(s.State)
 	if me, ok := s.State.Broker(b.opt.NodeID); ok && me.Incarnation == b.opt.Incarnation {
 		b.registered.Store(me.Epoch)

@@ -10,6 +10,7 @@ import (
 
 	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/coordinator/groupshard"
+	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
@@ -55,6 +56,12 @@ type Options struct {
 	// Groups are the options of the shards of consumer groups. Node, View, Check, the history's
 	// bounds, Now and Log are filled in.
 	Groups groupshard.Options
+	// Txns are those of the shards of transactions; filled in likewise, and Check,
+	// NewProducerID, Fence, Deleted and Markers too.
+	Txns txnshard.Options
+	// FenceExpiry is how long a producer's fence stands; 7 days
+	// (transactional.id.expiration.ms).
+	FenceExpiry time.Duration
 	// PartitionConfig gives the configuration that a topic's partitions go by, in a
 	// view. It runs whenever the view changes it, and must not wait. Nil means
 	// partition's defaults. Now, Node and Log are filled in.
@@ -114,6 +121,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.HandoverWait, 5*time.Second)
 	orElse(&o.StartGrace, 3*time.Second)
 	orElse(&o.StallAfter, 30*time.Second)
+	orElse(&o.FenceExpiry, 7*24*time.Hour)
 	orElse(&o.GroupShards, 16)
 	orElse(&o.TxnShards, 16)
 	if o.Incarnation == "" {

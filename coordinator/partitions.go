@@ -79,6 +79,7 @@ func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic
 	cfg := b.opt.PartitionConfig(view, t)
 	cfg.Node = b.opt.NodeID
 	cfg.Room, cfg.Recovery = b.space.room, b.recovery
+	cfg.Fenced = func(producer int64) (int16, bool) { return b.View().FencedEpoch(producer) }
 	if cfg.Now == nil {
 		cfg.Now = b.opt.Now
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,4 +59,70 @@ func (b *Broker) askProducerIDs(ctx context.Context) (first, count int64, err er
 		return 0, 0, fmt.Errorf("allocate producer IDs: %w", err)
 	}
 	return resp.ProducerIDStart, int64(resp.ProducerIDLen), nil
+}
+
+// NewProducerID returns a producer ID that nobody has or ever had.
+func (b *Broker) NewProducerID(ctx context.Context) (int64, error) {
+	return b.ids.take(ctx, b.AllocateProducerIDs)
+}
+
+// producerIDs hands out IDs from a block that the cluster gave. What is left of a
+// block when the broker ends is never used.
+type producerIDs struct {
+	mu struct {
+		sync.Mutex
+		next, end int64
+		refill    chan struct{} // closed when the caller who asks for a block is done; nil if nobody does
+	}
+}
+
+type allocate func(context.Context) (first, count int64, err error)
+
+func (p *producerIDs) take(ctx context.Context, more allocate) (int64, error) {
+	for {
+		id, wait, mine := p.tryTake()
+		switch {
+		case id >= 0:
+			return id, nil
+		case mine:
+			if err := p.fill(ctx, wait, more); err != nil {
+				return -1, err
+			}
+		default:
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return -1, ctx.Err()
+			}
+		}
+	}
+}
+
+// tryTake returns an ID, or the channel to wait on and whether the caller is the
+// one who must ask for a block.
+func (p *producerIDs) tryTake() (id int64, wait chan struct{}, mine bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.next < p.mu.end {
+		id = p.mu.next
+		p.mu.next++
+		return id, nil, false
+	}
+	mine = p.mu.refill == nil
+	if mine {
+		p.mu.refill = make(chan struct{})
+	}
+	return -1, p.mu.refill, mine
+}
+
+func (p *producerIDs) fill(ctx context.Context, done chan struct{}, more allocate) error {
+	first, count, err := more(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.mu.next, p.mu.end = first, first+count
+	}
+	p.mu.refill = nil
+	close(done)
+	return err
 }

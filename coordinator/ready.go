@@ -38,11 +38,13 @@ func (b *Broker) NotReady() error {
 		return errFenced
 	}
 	opening, offline, why := 0, 0, []string(nil)
-	eachSlot(b.slots.Load().shards[projections.ShardGroups], func(s *slot) {
-		if s.served() == nil {
-			opening++
-		}
-	})
+	for _, kind := range servedKinds {
+		eachSlot(b.slots.Load().shards[kind], func(s *slot) {
+			if s.served() == nil {
+				opening++
+			}
+		})
+	}
 	b.unserved(func(t *projections.Topic, index int32) {
 		err := b.Offline(t.ID, index)
 		switch {

@@ -21,6 +21,7 @@ const (
 	PositionTag = 10000
 	unservedTag = 10001 // places that the broker is to serve and does not, or still has
 	sessionTag  = 10002 // the broker's data session
+	fencesTag   = 10003 // producers that the broker wants fenced, with their least epochs
 )
 
 // AppendPosition encodes a position as the tag holds it.

@@ -29,8 +29,9 @@ type Config struct {
 	// ProducerExpiry is producer.id.expiration.ms: a producer that appends nothing for so
 	// long is forgotten; 1 day.
 	ProducerExpiry time.Duration
-	// FenceExpiry is transactional.id.expiration.ms: how long a [Partition.Fence] stands; 7 days.
-	FenceExpiry time.Duration
+	// Fenced gives the least epoch that counts of a producer, if it was fenced in the cluster.
+	// It is asked for each batch, and must be quick. Nil is never.
+	Fenced func(producerID int64) (epoch int16, ok bool)
 	// TimestampBeforeMax is message.timestamp.before.max.ms. Zero or negative is no bound.
 	TimestampBeforeMax time.Duration
 	// HistoryEntries and HistoryAge bound the manifest's history; 100 and 7 days.
@@ -96,7 +97,6 @@ func (c Config) withDefaults() Config {
 	orElse(&c.StallAfter, 15*time.Second)
 	orElse(&c.TimestampAfterMax, time.Hour)
 	orElse(&c.ProducerExpiry, 24*time.Hour)
-	orElse(&c.FenceExpiry, 7*24*time.Hour)
 	orElse(&c.HistoryEntries, 100)
 	orElse(&c.HistoryAge, 7*24*time.Hour)
 	c.SegmentBytes = min(c.SegmentBytes, math.MaxInt32) // an index has 32 bits for a byte

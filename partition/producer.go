@@ -30,7 +30,6 @@ type producers struct {
 
 	txns      transactions
 	verifying map[int64]verification // nil until there is one; likewise
-	fences    map[int64]fence
 }
 
 type producer struct {
@@ -271,7 +270,7 @@ func (p *Partition) admit(a *Appended, b batch, g Guard) (again bool, err error)
 	if x := ps.byID[b.producer()]; x != nil && x.idle(now, p.cfg().ProducerExpiry, p.mu.hw.offset) {
 		ps.forget(x)
 	}
-	if err := ps.fenced(b); err != nil {
+	if err := p.fenced(b); err != nil {
 		return false, err
 	}
 	s, err := ps.judge(b)
@@ -337,7 +336,7 @@ func (p *Partition) landed() {
 // asked of one that is due is answered as if it were dropped. The caller holds mu.
 func (p *Partition) armExpiry() {
 	ps := &p.mu.producers
-	if ps.timer == nil && len(ps.byID)+len(ps.verifying)+len(ps.fences) > 0 && p.mu.err == nil {
+	if ps.timer == nil && len(ps.byID)+len(ps.verifying) > 0 && p.mu.err == nil {
 		ps.timer = time.AfterFunc(min(max(p.cfg().ProducerExpiry, time.Second), 10*time.Minute), p.expire)
 	}
 }
@@ -348,6 +347,6 @@ func (p *Partition) expire() {
 	ps, now := &p.mu.producers, p.cfg().Now().UnixMilli()
 	ps.timer = nil
 	ps.drop(now, p.cfg().ProducerExpiry, p.mu.hw.offset)
-	ps.dropGuards(now, p.cfg().ProducerExpiry, p.cfg().FenceExpiry)
+	ps.dropGuards(now, p.cfg().ProducerExpiry)
 	p.armExpiry()
 }

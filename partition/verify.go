@@ -24,12 +24,6 @@ type verification struct {
 	implicit bool
 }
 
-// fence is the least epoch of a producer, and since when.
-type fence struct {
-	epoch int16
-	at    int64 // ms
-}
-
 // StartVerification is for a transactional batch that is about to be appended. Where the
 // producer has a transaction open in that epoch, there is nothing to ask. Otherwise the
 // caller asks the coordinator, and gives the guard to [Partition.AppendTxn] if the
@@ -101,42 +95,24 @@ func (ps *producers) verified(b batch, g Guard) error {
 	return nil
 }
 
-// Fence has batches of a producer's older epochs refused from now on. It is no part of
-// the log: who opens a partition tells it the fences that stand, before it serves. A
-// fence falls when Config.FenceExpiry has passed. Markers are not held against it: what
-// ends a transaction was decided by who owns the producer's epoch.
-func (p *Partition) Fence(producerID int64, epoch int16) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ps := &p.mu.producers
-	if ps.fences == nil {
-		ps.fences = map[int64]fence{}
-	}
-	ps.fences[producerID] = fence{max(epoch, ps.fences[producerID].epoch), p.cfg().Now().UnixMilli()}
-	p.armExpiry()
-}
-
-// fenced refuses a batch of an older epoch than its producer is fenced to.
-func (ps *producers) fenced(b batch) error {
-	if len(ps.fences) == 0 {
+// fenced refuses a batch of an older epoch than its producer is fenced to in the cluster.
+// Markers are not held against it: what ends a transaction was decided by who owns the
+// producer's epoch.
+func (p *Partition) fenced(b batch) error {
+	if p.cfg().Fenced == nil || b.producer() < 0 {
 		return nil
 	}
-	if f := ps.fences[b.producer()]; b.prodEpoch() < f.epoch {
-		return fmt.Errorf("%w: producer %d is fenced to epoch %d, the batch has %d", kerr.InvalidProducerEpoch, b.producer(), f.epoch, b.prodEpoch())
+	if least, ok := p.cfg().Fenced(b.producer()); ok && b.prodEpoch() < least {
+		return fmt.Errorf("%w: producer %d is fenced to epoch %d, the batch has %d", kerr.InvalidProducerEpoch, b.producer(), least, b.prodEpoch())
 	}
 	return nil
 }
 
-// dropGuards forgets verifications that nobody came back from, and fences whose time is over.
-func (ps *producers) dropGuards(now int64, idle, fences time.Duration) {
+// dropGuards forgets verifications that nobody came back from.
+func (ps *producers) dropGuards(now int64, idle time.Duration) {
 	for id, v := range ps.verifying {
 		if now-v.at >= idle.Milliseconds() {
 			delete(ps.verifying, id)
-		}
-	}
-	for id, f := range ps.fences {
-		if now-f.at >= fences.Milliseconds() {
-			delete(ps.fences, id)
 		}
 	}
 }

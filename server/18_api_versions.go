@@ -6,8 +6,8 @@ package server
 // UNSUPPORTED_VERSION and the range of key 18, from which clients retry; see
 // apiVersionsTooNew. From version 3 a client names its software, and from version 5
 // the cluster and node it means to talk to (KIP-1242): a mismatch is answered 129.
-// Of Kafka's features group.version is there, finalized at 1: the next-generation group
-// protocol. Below version 4 clients take a lowest level of 0 for an error, so that features
+// Of Kafka's features there are group.version, finalized at 1: the next-generation group
+// protocol; and transaction.version, at 2: transactions that producers join by producing. Below version 4 clients take a lowest level of 0 for an error, so that features
 // which have one are not told as supported.
 
 import (
@@ -27,9 +27,9 @@ const rebootstrapRequired = 129
 var features = []struct {
 	name  string
 	level int16
-}{{"group.version", 1}}
+}{{"group.version", 1}, {"transaction.version", 2}}
 
-const featuresEpoch = 1
+const featuresEpoch = 2
 
 // softwareName is what Kafka allows as a client software name or version (KIP-511).
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)

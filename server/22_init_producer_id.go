@@ -9,7 +9,6 @@ package server
 
 import (
 	"context"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -42,7 +41,7 @@ func (s *Server) newProducer(ctx context.Context, req *kmsg.InitProducerIDReques
 		return txnshard.Producer{}, kerr.InvalidRequest
 	}
 	if req.TransactionalID == nil {
-		id, err := s.ids.take(ctx, s.backend.AllocateProducerIDs)
+		id, err := s.backend.NewProducerID(ctx)
 		return txnshard.Producer{ID: id}, err
 	}
 	shard, err := s.txnShardOf(*req.TransactionalID)
@@ -50,65 +49,4 @@ func (s *Server) newProducer(ctx context.Context, req *kmsg.InitProducerIDReques
 		return txnshard.Producer{}, err
 	}
 	return shard.InitProducerID(ctx, *req.TransactionalID, req.TransactionTimeoutMillis, txnshard.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch})
-}
-
-// producerIDs hands out IDs from a block that the cluster gave. What is left of a
-// block when the broker ends is never used.
-type producerIDs struct {
-	mu struct {
-		sync.Mutex
-		next, end int64
-		refill    chan struct{} // closed when the caller who asks for a block is done; nil if nobody does
-	}
-}
-
-type allocate func(context.Context) (first, count int64, err error)
-
-func (p *producerIDs) take(ctx context.Context, more allocate) (int64, error) {
-	for {
-		id, wait, mine := p.tryTake()
-		switch {
-		case id >= 0:
-			return id, nil
-		case mine:
-			if err := p.fill(ctx, wait, more); err != nil {
-				return -1, err
-			}
-		default:
-			select {
-			case <-wait:
-			case <-ctx.Done():
-				return -1, ctx.Err()
-			}
-		}
-	}
-}
-
-// tryTake returns an ID, or the channel to wait on and whether the caller is the
-// one who must ask for a block.
-func (p *producerIDs) tryTake() (id int64, wait chan struct{}, mine bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.next < p.mu.end {
-		id = p.mu.next
-		p.mu.next++
-		return id, nil, false
-	}
-	mine = p.mu.refill == nil
-	if mine {
-		p.mu.refill = make(chan struct{})
-	}
-	return -1, p.mu.refill, mine
-}
-
-func (p *producerIDs) fill(ctx context.Context, done chan struct{}, more allocate) error {
-	first, count, err := more(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		p.mu.next, p.mu.end = first, first+count
-	}
-	p.mu.refill = nil
-	close(done)
-	return err
 }

@@ -6,7 +6,8 @@ package server
 // Admin.abortTransaction. Each partition has its own error, and none when its marker is
 // committed. A marker may come again: one that finds nothing to end is written and harms
 // nobody. INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED tell a sender that he
-// has been succeeded. From version 2 on (KIP-1228) the marker tells its transaction version,
+// has been succeeded. A partition of __consumer_offsets is a shard of groups, where the
+// marker ends what its producer has staged. From version 2 on (KIP-1228) the marker tells its transaction version,
 // and one of version 2 has an epoch above its transaction's.
 
 import (
@@ -15,15 +16,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/partition"
 )
 
 var writeTxnMarkersAPI = api{key: kmsg.WriteTxnMarkers, min: 1, max: 2, start: (*Server).writeTxnMarkers}
 
-// marking is a marker that was appended and is not committed.
+// marking is a marker that was begun: wait returns when it is committed.
 type marking struct {
-	out      *kmsg.WriteTxnMarkersResponseMarkerTopicPartition
-	appended *partition.Appended
+	out  *kmsg.WriteTxnMarkersResponseMarkerTopicPartition
+	wait func(context.Context) error
 }
 
 func (s *Server) writeTxnMarkers(ctx context.Context, r *request) (reply, error) {
@@ -44,9 +46,9 @@ func (s *Server) writeTxnMarkers(ctx context.Context, r *request) (reply, error)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		ctx, cancel := context.WithTimeout(ctx, volumeWait)
 		defer cancel()
-		for _, w := range waiting {
-			w.out.ErrorCode = s.failure(kmsg.WriteTxnMarkers, w.appended.Wait(ctx))
-		}
+		inParallel(len(waiting), func(i int) {
+			waiting[i].out.ErrorCode = s.failure(kmsg.WriteTxnMarkers, waiting[i].wait(ctx))
+		})
 		return resp, nil
 	})
 }
@@ -59,6 +61,10 @@ func (s *Server) markTopic(ctx context.Context, m partition.Marker, in *kmsg.Wri
 	for i, index := range in.Partitions {
 		o := &out.Partitions[i]
 		o.Partition = index
+		if in.Topic == offsetsTopic {
+			waiting = append(waiting, marking{o, s.endInGroups(m, index)})
+			continue
+		}
 		var a *partition.Appended
 		err := error(kerr.UnknownTopicOrPartition)
 		if t != nil {
@@ -68,10 +74,21 @@ func (s *Server) markTopic(ctx context.Context, m partition.Marker, in *kmsg.Wri
 			}
 		}
 		if err == nil {
-			waiting = append(waiting, marking{o, a})
+			waiting = append(waiting, marking{o, a.Wait})
 			continue
 		}
 		o.ErrorCode = s.failure(kmsg.WriteTxnMarkers, err)
 	}
 	return waiting
+}
+
+// endInGroups ends a producer's transaction in a shard of groups.
+func (s *Server) endInGroups(m partition.Marker, shard int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		g, err := s.backend.GroupShardAt(shard)
+		if err != nil {
+			return err
+		}
+		return g.EndTxn(ctx, groupshard.Producer{ID: m.ProducerID, Epoch: m.ProducerEpoch}, m.Commit)
+	}
 }

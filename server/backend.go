@@ -36,6 +36,8 @@ type Backend interface {
 	// CoordinatorNotAvailable. GroupShards are those that are served here now; all is false
 	// while some that are to be are not.
 	GroupShard(group string) (groupShard, error)
+	// GroupShardAt is a shard of groups by its number.
+	GroupShardAt(index int32) (groupShard, error)
 	GroupShards() (shards []groupShard, all bool)
 	// TxnShard and TxnShards are likewise for transactional IDs.
 	TxnShard(id string) (txnShard, error)
@@ -46,6 +48,8 @@ type Backend interface {
 	JoinTxn(ctx context.Context, a txnshard.Add, verifyOnly bool) ([]error, error)
 	// AllocateProducerIDs gives a block of IDs that nobody else gets.
 	AllocateProducerIDs(ctx context.Context) (first, count int64, err error)
+	// NewProducerID gives one ID that nobody else gets.
+	NewProducerID(ctx context.Context) (int64, error)
 	// CheckFresh is a Check begun after the call; Fresh one no older than maxAge.
 	CheckFresh(ctx context.Context) error
 	Fresh(ctx context.Context, maxAge time.Duration) error

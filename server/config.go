@@ -56,6 +56,9 @@ type Config struct {
 	ProducerExpiry time.Duration
 	// TxnIDExpiry is transactional.id.expiration.ms.
 	TxnIDExpiry time.Duration
+	// The others of transactions: transaction.max.timeout.ms, and how often their coordinators
+	// look for those that have timed out, and for IDs to be forgotten.
+	TxnMaxTimeout, TxnAbortEvery, TxnForgetEvery time.Duration
 
 	Cleaner       partition.CleanerOptions
 	MinFree       int64         // free bytes of the volume below which records are refused

@@ -58,6 +58,12 @@ var brokerKeys = []configKey{
 		func(c *Config, d time.Duration) { c.ProducerExpiry = d }),
 	millis("transactional.id.expiration.ms", "604800000", 1, "A transactional ID that is not used for so long is forgotten, and the fences of its producers fall.",
 		func(c *Config, d time.Duration) { c.TxnIDExpiry = d }),
+	millis32("transaction.max.timeout.ms", "900000", 1, "Longest timeout that a transactional producer may ask for.",
+		func(c *Config, d time.Duration) { c.TxnMaxTimeout = d }),
+	millis32("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000", 1, "How often transactions that have timed out are looked for, to be aborted.",
+		func(c *Config, d time.Duration) { c.TxnAbortEvery = d }),
+	millis32("transaction.remove.expired.transaction.cleanup.interval.ms", "3600000", 1, "How often transactional IDs are looked for that are to be forgotten.",
+		func(c *Config, d time.Duration) { c.TxnForgetEvery = d }),
 
 	millis("log.retention.check.interval.ms", "300000", 1, "How often retention looks for what is to go.",
 		func(c *Config, d time.Duration) { c.Cleaner.RetentionInterval = d }),

@@ -120,39 +120,45 @@ type keyRow struct {
 func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	topic := &projections.Topic{}
 	table := map[string]keyRow{
-		"node.id":                            {"5", func(c *Config) bool { return (&Node{cfg: c}).options().NodeID == 5 }},
-		"broker.rack":                        {"r1", func(c *Config) bool { return (&Node{cfg: c}).options().Rack == "r1" }},
-		"listeners":                          {"PLAINTEXT://h:1", func(c *Config) bool { return c.Listeners[0].address() == "h:1" }},
-		"advertised.listeners":               {"PLAINTEXT://h:2", func(c *Config) bool { return c.Advertised[0].address() == "h:2" && !c.advertisesUsed(&c.Listeners[0]) }},
-		"log.dirs":                           {"/x", func(c *Config) bool { return c.LogDir == "/x" }},       // TestProcessRefusals
-		"http.listeners":                     {"h:3", func(c *Config) bool { return c.HTTP == "h:3" }},       // TestHTTP
-		"cluster.id":                         {"abc", func(c *Config) bool { return c.ClusterID == "abc" }},  // TestProcessRefusals
-		"log.level":                          {"warn", func(c *Config) bool { return c.LogLevel == 4 }},      // cmd/kaas
-		"auto.create.topics.enable":          {"false", func(c *Config) bool { return !c.AutoCreateTopics }}, // TestAutoCreate
-		"num.partitions":                     {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
-		"log.flush.interval.messages":        {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
-		"producer.id.expiration.ms":          {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
-		"transactional.id.expiration.ms":     {"4000", func(c *Config) bool { return c.partitionConfig(topic).FenceExpiry == 4*time.Second }},
-		"storage.min.free.bytes":             {"3", func(c *Config) bool { return (&Node{cfg: c}).options().MinFree == 3 }},
-		"storage.ballast.bytes":              {"4", func(c *Config) bool { return (&Node{cfg: c}).options().Ballast == 4 }},
-		"storage.stall.timeout.ms":           {"106", func(c *Config) bool { return c.ProbeStall == 106*time.Millisecond }},
-		"storage.hang.timeout.ms":            {"105", func(c *Config) bool { return c.partitionConfig(topic).StallAfter == 105*time.Millisecond }},
-		"log.recovery.bytes.total":           {"1048578", func(c *Config) bool { return (&Node{cfg: c}).options().RecoveryBytes == 1048578 }},
-		"metadata.poll.interval.ms":          {"7", func(c *Config) bool { return (&Node{cfg: c}).options().CheckInterval == 7*time.Millisecond }},
-		"metadata.history.retention.ms":      {"8", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryAge == 8*time.Millisecond }},
-		"metadata.history.retention.entries": {"9", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryEntries == 9 }},
-		"queued.max.request.bytes":           {"10", func(c *Config) bool { return c.QueuedMaxBytes == 10 }},           // Start makes the budgets
-		"queued.max.response.bytes":          {"10", func(c *Config) bool { return c.AnswersMaxBytes == 10 }},          // TestUnreadAnswersAreBounded
-		"socket.request.max.bytes":           {"11", func(c *Config) bool { return c.RequestMaxBytes == 11 }},          // TestRequestMaxBytes
-		"fetch.max.bytes":                    {"2048", func(c *Config) bool { return c.FetchMaxBytes == 2048 }},        // TestFetchLimits
-		"connections.max.idle.ms":            {"12", func(c *Config) bool { return c.MaxIdle == 12*time.Millisecond }}, // TestIdle
-		"max.connections":                    {"13", func(c *Config) bool { return c.MaxConnections == 13 }},           // TestMaxConnections
-		"log.segment.bytes":                  {"1048577", func(c *Config) bool { return c.partitionConfig(topic).SegmentBytes == 1048577 }},
-		"log.roll.ms":                        {"14", func(c *Config) bool { return c.partitionConfig(topic).SegmentAge == 14*time.Millisecond }},
-		"log.index.interval.bytes":           {"15", func(c *Config) bool { return c.partitionConfig(topic).IndexIntervalBytes == 15 }},
-		"message.max.bytes":                  {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
-		"log.message.timestamp.type":         {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
-		"log.message.timestamp.after.max.ms": {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
+		"node.id":                     {"5", func(c *Config) bool { return (&Node{cfg: c}).options().NodeID == 5 }},
+		"broker.rack":                 {"r1", func(c *Config) bool { return (&Node{cfg: c}).options().Rack == "r1" }},
+		"listeners":                   {"PLAINTEXT://h:1", func(c *Config) bool { return c.Listeners[0].address() == "h:1" }},
+		"advertised.listeners":        {"PLAINTEXT://h:2", func(c *Config) bool { return c.Advertised[0].address() == "h:2" && !c.advertisesUsed(&c.Listeners[0]) }},
+		"log.dirs":                    {"/x", func(c *Config) bool { return c.LogDir == "/x" }},       // TestProcessRefusals
+		"http.listeners":              {"h:3", func(c *Config) bool { return c.HTTP == "h:3" }},       // TestHTTP
+		"cluster.id":                  {"abc", func(c *Config) bool { return c.ClusterID == "abc" }},  // TestProcessRefusals
+		"log.level":                   {"warn", func(c *Config) bool { return c.LogLevel == 4 }},      // cmd/kaas
+		"auto.create.topics.enable":   {"false", func(c *Config) bool { return !c.AutoCreateTopics }}, // TestAutoCreate
+		"num.partitions":              {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
+		"log.flush.interval.messages": {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
+		"producer.id.expiration.ms":   {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
+		"transactional.id.expiration.ms": {"4000", func(c *Config) bool {
+			o := (&Node{cfg: c}).options()
+			return o.FenceExpiry == 4*time.Second && o.Txns.ForgetAfter == 4*time.Second
+		}},
+		"transaction.max.timeout.ms":                                  {"5000", func(c *Config) bool { return (&Node{cfg: c}).options().Txns.MaxTimeout == 5*time.Second }},
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": {"6000", func(c *Config) bool { return (&Node{cfg: c}).options().Txns.AbortEvery == 6*time.Second }},
+		"transaction.remove.expired.transaction.cleanup.interval.ms":  {"7000", func(c *Config) bool { return (&Node{cfg: c}).options().Txns.CleanEvery == 7*time.Second }},
+		"storage.min.free.bytes":                                      {"3", func(c *Config) bool { return (&Node{cfg: c}).options().MinFree == 3 }},
+		"storage.ballast.bytes":                                       {"4", func(c *Config) bool { return (&Node{cfg: c}).options().Ballast == 4 }},
+		"storage.stall.timeout.ms":                                    {"106", func(c *Config) bool { return c.ProbeStall == 106*time.Millisecond }},
+		"storage.hang.timeout.ms":                                     {"105", func(c *Config) bool { return c.partitionConfig(topic).StallAfter == 105*time.Millisecond }},
+		"log.recovery.bytes.total":                                    {"1048578", func(c *Config) bool { return (&Node{cfg: c}).options().RecoveryBytes == 1048578 }},
+		"metadata.poll.interval.ms":                                   {"7", func(c *Config) bool { return (&Node{cfg: c}).options().CheckInterval == 7*time.Millisecond }},
+		"metadata.history.retention.ms":                               {"8", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryAge == 8*time.Millisecond }},
+		"metadata.history.retention.entries":                          {"9", func(c *Config) bool { return (&Node{cfg: c}).options().HistoryEntries == 9 }},
+		"queued.max.request.bytes":                                    {"10", func(c *Config) bool { return c.QueuedMaxBytes == 10 }},           // Start makes the budgets
+		"queued.max.response.bytes":                                   {"10", func(c *Config) bool { return c.AnswersMaxBytes == 10 }},          // TestUnreadAnswersAreBounded
+		"socket.request.max.bytes":                                    {"11", func(c *Config) bool { return c.RequestMaxBytes == 11 }},          // TestRequestMaxBytes
+		"fetch.max.bytes":                                             {"2048", func(c *Config) bool { return c.FetchMaxBytes == 2048 }},        // TestFetchLimits
+		"connections.max.idle.ms":                                     {"12", func(c *Config) bool { return c.MaxIdle == 12*time.Millisecond }}, // TestIdle
+		"max.connections":                                             {"13", func(c *Config) bool { return c.MaxConnections == 13 }},           // TestMaxConnections
+		"log.segment.bytes":                                           {"1048577", func(c *Config) bool { return c.partitionConfig(topic).SegmentBytes == 1048577 }},
+		"log.roll.ms":                                                 {"14", func(c *Config) bool { return c.partitionConfig(topic).SegmentAge == 14*time.Millisecond }},
+		"log.index.interval.bytes":                                    {"15", func(c *Config) bool { return c.partitionConfig(topic).IndexIntervalBytes == 15 }},
+		"message.max.bytes":                                           {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
+		"log.message.timestamp.type":                                  {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
+		"log.message.timestamp.after.max.ms":                          {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},
 
 		"log.message.timestamp.before.max.ms":       {"18", func(c *Config) bool { return c.partitionConfig(topic).TimestampBeforeMax == 18*time.Millisecond }},
 		"max.incremental.fetch.session.cache.slots": {"18", func(c *Config) bool { return c.FetchSessions == 18 }},                    // TestFetchSessionsEvict

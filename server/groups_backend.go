@@ -21,8 +21,12 @@ type groupShard interface {
 	// Leave returns an error or nil for each member, or one for the group.
 	Leave(ctx context.Context, group string, members []classic.LeaveMember) ([]error, error)
 	Commit(ctx context.Context, c groupshard.Commit) error
-	// CommitTxn stages offsets in a transaction that the group's shard is part of.
-	CommitTxn(ctx context.Context, c groupshard.Commit, p groupshard.Producer) error
+	// CommitTxn stages offsets in a transaction that the group's shard is part of; Guard is
+	// taken before anybody says that it is.
+	Guard(producer int64) (*groupshard.TxnGuard, func())
+	CommitTxn(ctx context.Context, c groupshard.Commit, p groupshard.Producer, guard *groupshard.TxnGuard) error
+	// EndTxn ends what a producer has staged in any group of the shard.
+	EndTxn(ctx context.Context, p groupshard.Producer, commit bool) error
 	// Fetch returns the group's newest committed state, nil if there is none.
 	Fetch(ctx context.Context, group string, member *string, epoch int32) (*groups.Group, error)
 	Describe(ctx context.Context, group string) (groupshard.Description, error)
@@ -44,6 +48,14 @@ func (b broker) GroupShard(group string) (groupShard, error) {
 	s, err := b.Broker.GroupShard(group)
 	if err != nil {
 		return nil, err // and not a nil pointer in an interface
+	}
+	return s, nil
+}
+
+func (b broker) GroupShardAt(index int32) (groupShard, error) {
+	s, err := b.Broker.GroupShardAt(index)
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }

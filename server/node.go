@@ -16,6 +16,7 @@ import (
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/coordinator/groupshard"
+	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
@@ -189,7 +190,10 @@ func (n *Node) options() coordinator.Options {
 		HandoverWait: n.cfg.HandoverWait,
 		StallAfter:   n.cfg.ProbeStall,
 		GroupShards:  n.cfg.GroupShards, TxnShards: n.cfg.TxnShards,
-		Groups:        groupshard.Options{Config: n.cfg.groupConfig, CleanEvery: n.cfg.Groups.RetentionCheck},
+		Groups: groupshard.Options{Config: n.cfg.groupConfig, CleanEvery: n.cfg.Groups.RetentionCheck},
+		Txns: txnshard.Options{MaxTimeout: n.cfg.TxnMaxTimeout, ForgetAfter: n.cfg.TxnIDExpiry,
+			AbortEvery: n.cfg.TxnAbortEvery, CleanEvery: n.cfg.TxnForgetEvery},
+		FenceExpiry:   n.cfg.TxnIDExpiry,
 		Cleaner:       &n.cfg.Cleaner,
 		MinFree:       n.cfg.MinFree,
 		Ballast:       n.cfg.Ballast,

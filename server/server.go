@@ -21,11 +21,10 @@ type Server struct {
 	log       *slog.Logger
 	metrics   *metrics
 
-	queued  *budget  // bytes of requests that carry records
-	control *budget  // bytes of the others, while they are decoded
-	answers *answers // bytes of records in answers
-	ids     producerIDs
-	verify  atomic.Pointer[VerifyTxn] // nil: there is no transaction coordinator to ask
+	queued  *budget                    // bytes of requests that carry records
+	control *budget                    // bytes of the others, while they are decoded
+	answers *answers                   // bytes of records in answers
+	verify  atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
 	fetches *fetchCache
 	beats   beats
 	disk    substrate.Lane // of looks at the volume's size

@@ -38,7 +38,6 @@ func (c *Config) partitionConfig(t *projections.Topic) partition.Config {
 	pc := partition.Config{
 		FlushMessages:      c.FlushMessages,
 		ProducerExpiry:     c.ProducerExpiry,
-		FenceExpiry:        c.TxnIDExpiry,
 		StallAfter:         c.StallAfter,
 		SegmentBytes:       number("segment.bytes"),
 		SegmentAge:         durationMs(number("segment.ms")),

@@ -95,6 +95,8 @@ func (c *client) endAt(topic string, isolation int8, ts int64) int64 {
 	return got.Offset
 }
 
+func verifyBy(n *Node, v verifyTxns) { n.server.verify.Store(&v) }
+
 func wantCodes(t *testing.T, what string, got []int16, want ...int16) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -110,7 +112,7 @@ func TestTransactionOnTheWire(t *testing.T) {
 	c.create("a", 1)
 	c.create("b", 1)
 	co := &asked{}
-	n.server.VerifyTxnsWith(co.verify)
+	verifyBy(n, co.verify)
 	for i := range 5 {
 		if code, _ := c.produce("a", newBatch(nil, fmt.Sprint(i))); code != 0 {
 			t.Fatal(code)
@@ -186,7 +188,7 @@ func TestFetchWaitsForTheMarker(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	c, consumer := dial(t, n.Addr()), dial(t, n.Addr())
 	c.create("a", 1)
-	n.server.VerifyTxnsWith((&asked{}).verify)
+	verifyBy(n, (&asked{}).verify)
 	for _, minBytes := range []int32{1, 200} {
 		offset := c.endAt("a", 0, -1)
 		seq := int32(offset)
@@ -213,9 +215,9 @@ func TestVerificationVerdicts(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	c := dial(t, n.Addr())
 	c.create("a", 1)
-	wantCodes(t, "no coordinator", c.txn(12, "a", txnBatch(1, 0, 0, "x")), 48)
+	wantCodes(t, "nobody knows of it", c.txn(12, "a", txnBatch(1, 0, 0, "x")), 49)
 	co := &asked{}
-	n.server.VerifyTxnsWith(co.verify)
+	verifyBy(n, co.verify)
 	for _, tc := range []struct {
 		say      error
 		old, new int16 // versions 9 and 12

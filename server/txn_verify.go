@@ -5,12 +5,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/txns"
 )
 
 // TxnPartitions asks the coordinator of a transactional ID whether partitions are part of
@@ -32,13 +35,22 @@ type TxnPartition struct {
 	Partition int32
 }
 
-// VerifyTxn asks a coordinator, wherever it is, and returns an error or nil for each
+// verifyTxns asks a coordinator, wherever it is, and returns an error or nil for each
 // partition: a *kerr.Error, or one that wraps it.
-type VerifyTxn func(ctx context.Context, ask TxnPartitions) []error
+type verifyTxns func(ctx context.Context, ask TxnPartitions) []error
 
-// VerifyTxnsWith has producers' transactions verified from now on. Before that each one
-// that would begin on a partition is refused with INVALID_TXN_STATE.
-func (s *Server) VerifyTxnsWith(v VerifyTxn) { s.verify.Store(&v) }
+// askTransaction is verifyTxns by whoever coordinates the transaction.
+func (s *Server) askTransaction(ctx context.Context, ask TxnPartitions) []error {
+	a := txnshard.Add{ID: ask.TransactionalID, Producer: txnshard.Producer{ID: ask.ProducerID, Epoch: ask.ProducerEpoch}}
+	for _, p := range ask.Partitions {
+		a.Partitions = append(a.Partitions, txns.Partition{Topic: p.TopicID, Index: p.Partition})
+	}
+	errs, err := s.backend.JoinTxn(ctx, a, !ask.Add)
+	if err != nil {
+		errs = slices.Repeat([]error{err}, len(ask.Partitions))
+	}
+	return errs
+}
 
 // verifyWait bounds how long a connection's reader waits for a coordinator's word.
 const verifyWait = 5 * time.Second
@@ -103,14 +115,14 @@ func (c *produceCall) askCoordinator(ctx context.Context, ask TxnPartitions, ref
 		return
 	}
 	errs := make([]error, len(c.checks))
-	switch verify := c.s.verify.Load(); {
-	case refused != nil:
-	case verify == nil:
-		refused = fmt.Errorf("%w: no coordinator knows of the transaction", kerr.InvalidTxnState)
-	default:
+	if refused == nil {
 		ctx, cancel := context.WithTimeout(ctx, verifyWait)
 		defer cancel()
-		errs = (*verify)(ctx, ask)
+		verify := c.s.askTransaction
+		if v := c.s.verify.Load(); v != nil {
+			verify = *v
+		}
+		errs = verify(ctx, ask)
 	}
 	for i := range c.checks {
 		k := &c.checks[i]

@@ -6,13 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/txns"
 )
 
 // offsetsTopic stands for the shards of groups where Kafka has partitions of that topic.
-const offsetsTopic = "__consumer_offsets"
+const offsetsTopic = coordinator.OffsetsTopic
 
 // txnShardOf is the shard that coordinates a transactional ID, if it is served here.
 func (s *Server) txnShardOf(id string) (txnShard, error) {

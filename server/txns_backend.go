@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/projections/txns"
 )
@@ -25,10 +23,18 @@ type txnShard interface {
 
 var _ txnShard = (*txnshard.Shard)(nil)
 
-func (b broker) TxnShard(string) (txnShard, error) { return nil, kerr.CoordinatorNotAvailable }
+func (b broker) TxnShard(id string) (txnShard, error) {
+	s, err := b.Broker.TxnShard(id)
+	if err != nil {
+		return nil, err // and not a nil pointer in an interface
+	}
+	return s, nil
+}
 
-func (b broker) TxnShards() ([]txnShard, bool) { return nil, false }
-
-func (b broker) JoinTxn(context.Context, txnshard.Add, bool) ([]error, error) {
-	return nil, kerr.CoordinatorNotAvailable
+func (b broker) TxnShards() (out []txnShard, all bool) {
+	shards, all := b.Broker.TxnShards()
+	for _, s := range shards {
+		out = append(out, s)
+	}
+	return out, all
 }

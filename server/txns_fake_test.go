@@ -117,7 +117,7 @@ func (f *fakeTxns) List(_ context.Context, filter txnshard.Filter) (out []*txns.
 }
 
 // CommitTxn is the groups' fake's.
-func (f *fakeShard) CommitTxn(_ context.Context, c groupshard.Commit, p groupshard.Producer) error {
+func (f *fakeShard) CommitTxn(_ context.Context, c groupshard.Commit, p groupshard.Producer, _ *groupshard.TxnGuard) error {
 	f.note(stageCall{c, p})
 	return f.err
 }
@@ -166,3 +166,11 @@ func codes(t testing.TB, resp kmsg.Response) (out []int16) {
 	}
 	return out
 }
+
+// Guard is never broken.
+func (f *fakeShard) Guard(int64) (*groupshard.TxnGuard, func()) {
+	return new(groupshard.TxnGuard), func() {}
+}
+
+// EndTxn is asked of real shards only.
+func (f *fakeShard) EndTxn(context.Context, groupshard.Producer, bool) error { return nil }

@@ -27,13 +27,6 @@ func wantCalls(t *testing.T, what string, got []any, want ...any) {
 	}
 }
 
-func wantCodes(t *testing.T, what string, got []int16, want ...int16) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: codes %v, want %v", what, got, want)
-	}
-}
-
 func TestInitProducerIDOfATransactionalID(t *testing.T) {
 	f := &fakeTxns{answer: producer}
 	c, _ := dialTxns(t, f)

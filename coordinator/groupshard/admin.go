@@ -83,15 +83,6 @@ func (s *Shard) Describe(ctx context.Context, group string) (Description, error)
 	return Description{Classic: &d, State: d.State}, nil
 }
 
-func (s *Shard) fresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.CommitTimeout)
-	defer cancel()
-	if err := s.opt.Check(ctx); err != nil {
-		return clientError(err)
-	}
-	return clientError(s.w.Err())
-}
-
 // Delete deletes a group with its offsets. Errors wrap kerr.NonEmptyGroup and
 // kerr.GroupIDNotFound.
 func (s *Shard) Delete(ctx context.Context, group string) error {

@@ -58,13 +58,8 @@ func (s *Shard) isLive(group string) bool {
 // the call; those that wait at once share one. With a member, its epoch must be the
 // newest (OffsetFetch 9).
 func (s *Shard) Fetch(ctx context.Context, group string, member *string, epoch int32) (*groups.Group, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.CommitTimeout)
-	defer cancel()
-	if err := s.opt.Check(ctx); err != nil {
-		return nil, clientError(err)
-	}
-	if err := s.w.Err(); err != nil {
-		return nil, clientError(err)
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
 	}
 	g := s.group(group)
 	if isConsumer(g) {

@@ -37,6 +37,7 @@ type Shard struct {
 		sync.Mutex
 		live   map[string]*live          // groups under the classic protocol
 		staged map[int64]map[string]bool // groups in which a producer has staged offsets
+		guards map[int64]map[*TxnGuard]bool
 		timers timers
 		ended  bool
 		wake   chan struct{} // to the loop: an earlier deadline
@@ -70,6 +71,7 @@ func Open(ctx context.Context, s *substrate.Session, stream string, epoch int32,
 	sh.ctx, sh.cancel = context.WithCancel(context.Background())
 	sh.mu.live = map[string]*live{}
 	sh.mu.staged = map[int64]map[string]bool{}
+	sh.mu.guards = map[int64]map[*TxnGuard]bool{}
 	sh.mu.wake = make(chan struct{}, 1)
 	sh.load(time.Now())
 	sh.wg.Go(sh.run)
@@ -110,6 +112,22 @@ func (s *Shard) Relinquish(ctx context.Context) error {
 // Abandon ends the ownership without a closed entry and waits for its calls.
 func (s *Shard) Abandon(ctx context.Context) error {
 	return errors.Join(s.leave(ctx), s.w.Abandon(ctx))
+}
+
+// fresh is nil if this process owned the shard at an instant after the call. A Check alone
+// does not say so: nobody seals who hands over, and what is left has its end here before.
+func (s *Shard) fresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.CommitTimeout)
+	defer cancel()
+	if err := s.opt.Check(ctx); err != nil {
+		return clientError(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.ended {
+		return errNotOwner
+	}
+	return clientError(s.w.Err())
 }
 
 // leave begins nothing more, answers all who wait, and waits for what is under way.

@@ -116,6 +116,23 @@ func TestMemberOutlivesTheOwner(t *testing.T) {
 	})
 }
 
+// An owner that has handed over says nothing of offsets, though nobody sealed it.
+func TestWhoHandedOverIsNoCoordinator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		topic := b.topic("t", 1)
+		old := b.owner(1)
+		b.commit(old, "g", topic, 1, 0)
+		if err := old.Relinquish(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.commit(b.owner(2), "g", topic, 2, 0)
+		if g, err := old.Fetch(context.Background(), "g", nil, -1); !errors.Is(err, kerr.NotCoordinator) {
+			t.Errorf("the old owner tells %v, %v", g, err)
+		}
+	})
+}
+
 // Who waits in a join when the shard goes elsewhere is sent there at once.
 func TestLeavingAnswersWhoWaits(t *testing.T) {
 	for name, leave := range map[string]func(*Shard) error{

@@ -17,9 +17,35 @@ type Producer struct {
 	Epoch int16
 }
 
+// TxnGuard stands for one question to a producer's coordinator, whether this shard is part of
+// its transaction. It is broken by an end of that producer's transaction that comes before the
+// answer is used: what would be staged then, nobody would end (KIP-890).
+type TxnGuard struct{ broken bool }
+
+// Guard is to be taken before the coordinator is asked, and released in the end.
+func (s *Shard) Guard(producer int64) (g *TxnGuard, release func()) {
+	g = new(TxnGuard)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.guards[producer] == nil {
+		s.mu.guards[producer] = map[*TxnGuard]bool{}
+	}
+	s.mu.guards[producer][g] = true
+	return g, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		g.broken = true // a commit that nobody waits for any more may still be in the queue
+		delete(s.mu.guards[producer], g)
+		if len(s.mu.guards[producer]) == 0 {
+			delete(s.mu.guards, producer)
+		}
+	}
+}
+
 // CommitTxn stages offsets, which the end of the producer's transaction commits or drops
-// (TxnOffsetCommit, KIP-98, KIP-447). Errors are kerr's.
-func (s *Shard) CommitTxn(ctx context.Context, c Commit, p Producer) error {
+// (TxnOffsetCommit, KIP-98, KIP-447). Errors are kerr's; a guard that is broken is
+// kerr.InvalidTxnState.
+func (s *Shard) CommitTxn(ctx context.Context, c Commit, p Producer, guard *TxnGuard) error {
 	return s.publish(ctx, "offsets staged", func(st *groups.Shard) ([]groups.Fact, error) {
 		g := st.Group(c.Group)
 		if err := s.mayCommit(g, c, true); err != nil {
@@ -34,8 +60,11 @@ func (s *Shard) CommitTxn(ctx context.Context, c Commit, p Producer) error {
 			return nil, nil
 		}
 		s.mu.Lock()
+		defer s.mu.Unlock()
+		if guard.broken {
+			return nil, fmt.Errorf("%w: the transaction of producer %d has ended meanwhile", kerr.InvalidTxnState, p.ID)
+		}
 		s.stagedLocked(p.ID, c.Group)
-		s.mu.Unlock()
 		return []groups.Fact{groups.Stage(g, c.Group, p.ID, p.Epoch, s.nowMs(), c.Topics)}, nil
 	})
 }
@@ -55,6 +84,7 @@ func (s *Shard) stagedLocked(producer int64, group string) {
 // once more does nothing.
 func (s *Shard) EndTxn(ctx context.Context, p Producer, commit bool) error {
 	err := s.publish(ctx, "transaction ended", func(st *groups.Shard) (fs []groups.Fact, _ error) {
+		s.breakGuards(p.ID)
 		for _, id := range s.stagedIn(st, p.ID) {
 			if st.Group(id).Pending[p.ID].Epoch <= p.Epoch {
 				fs = append(fs, &groups.TxnOffsetsEnded{Group: id, Producer: p.ID, Committed: commit, Time: s.nowMs()})
@@ -70,6 +100,15 @@ func (s *Shard) EndTxn(ctx context.Context, p Producer, commit bool) error {
 		s.stagedIn(st, p.ID)
 		return nil, nil
 	})
+}
+
+// breakGuards is called where the stream orders an end.
+func (s *Shard) breakGuards(producer int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := range s.mu.guards[producer] {
+		g.broken = true
+	}
 }
 
 // stagedIn returns the groups in which the producer has staged offsets, in order, and forgets

@@ -57,7 +57,9 @@ func TestTransactionsOffsets(t *testing.T) {
 func (b *bench) stage(sh *Shard, p Producer, offset int64) {
 	b.tb.Helper()
 	c := Commit{Group: "g", Generation: -1, Topics: offsets(b.view.Topics()[0].ID, offset, 0)}
-	if err := sh.CommitTxn(context.Background(), c, p); err != nil {
+	guard, release := sh.Guard(p.ID)
+	defer release()
+	if err := sh.CommitTxn(context.Background(), c, p, guard); err != nil {
 		b.tb.Fatalf("stage: %v", err)
 	}
 }
@@ -70,13 +72,34 @@ func TestZombieStagesNothing(t *testing.T) {
 		sh := b.owner(1)
 		b.stage(sh, Producer{7, 3}, 5)
 		c := Commit{Group: "g", Generation: -1, Topics: offsets(topic, 4, 0)}
-		if err := sh.CommitTxn(context.Background(), c, Producer{7, 2}); !errors.Is(err, kerr.InvalidProducerEpoch) {
+		if err := sh.CommitTxn(context.Background(), c, Producer{7, 2}, new(TxnGuard)); !errors.Is(err, kerr.InvalidProducerEpoch) {
 			t.Errorf("an earlier epoch: %v", err)
 		}
 		if err := sh.EndTxn(context.Background(), Producer{7, 3}, true); err != nil {
 			t.Fatal(err)
 		}
 		b.expect(sh, "g", topic, 0, 5)
+	})
+}
+
+// CASES T-08: what comes after the end of its transaction is not staged.
+func TestStagingAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		topic := b.topic("t", 1)
+		sh := b.owner(1)
+		guard, release := sh.Guard(7)
+		if err := sh.EndTxn(context.Background(), Producer{7, 3}, false); err != nil {
+			t.Fatal(err)
+		}
+		c := Commit{Group: "g", Generation: -1, Topics: offsets(topic, 4, 0)}
+		if err := sh.CommitTxn(context.Background(), c, Producer{7, 3}, guard); !errors.Is(err, kerr.InvalidTxnState) {
+			t.Errorf("staged after the end: %v", err)
+		}
+		release()
+		if len(sh.mu.guards) != 0 {
+			t.Errorf("guards are left: %v", sh.mu.guards)
+		}
 	})
 }
 
