@@ -44,7 +44,7 @@ func TestDamagedPartition(t *testing.T) {
 
 	n := startNode(t, dir)
 	c = dial(t, n.Addr())
-	for began := time.Now(); n.broker.Offline(id, 1) == nil || strings.Contains(n.broker.NotReady().Error(), "1 still"); time.Sleep(time.Millisecond) {
+	for began := time.Now(); n.broker.Offline(id, 1) == nil || !strings.Contains(n.broker.NotReady().Error(), ", 0 still"); time.Sleep(time.Millisecond) {
 		if time.Since(began) > 5*time.Second {
 			t.Fatalf("the damage is not noticed: %v", n.broker.NotReady())
 		}

@@ -59,7 +59,7 @@ func TestProcessStartsFast(t *testing.T) {
 	p := spawn(t, filepath.Join(t.TempDir(), "new"), freeAddr(t))
 	d := p.awaitServing()
 	t.Logf("start to first Metadata answer on an empty directory: %v", d)
-	if d > 500*time.Millisecond { // 100 ms on a machine that does nothing else
+	if d > 2*time.Second { // 20 ms on a machine that does nothing else
 		t.Errorf("took %v", d)
 	}
 }
@@ -320,6 +320,9 @@ func TestHTTP(t *testing.T) {
 		return resp.StatusCode, string(b)
 	}
 	defer http.DefaultClient.CloseIdleConnections()
+	for n.broker.NotReady() != nil && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/debug/pprof/": 200, "/debug/pprof/cmdline": 200, "/nothing": 404} {
 		if code, body := get(path); code != want {
 			t.Errorf("%s: %d %s", path, code, body)
