@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kaas.dev/kaas/tools/kaas-check/history"
+	"kaas.dev/kaas/tools/kaas-check/traffic"
+)
+
+// groupMember is one of a group.
+type groupMember interface {
+	// Leave has it leave, and returns when it is gone.
+	Leave()
+}
+
+// crowdKind is a make of client and a protocol.
+type crowdKind struct {
+	name    string
+	next    bool // the next-generation protocol (KIP-848)
+	changes int
+	every   time.Duration // between two changes, on average
+	join    func(c *crowd, n int) (groupMember, error)
+}
+
+func franzMembers(name string, next bool, balancer kgo.GroupBalancer) crowdKind {
+	return crowdKind{name: name, next: next, changes: 200, every: 400 * time.Millisecond, join: func(c *crowd, n int) (groupMember, error) {
+		return c.env.Join(c.id, c.name, next, balancer, n)
+	}}
+}
+
+func rdkafkaMembers(t *testing.T, name, protocol string) crowdKind {
+	bin, err := buildRdkafka()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crowdKind{name: name, next: protocol == "consumer", changes: 200, every: 400 * time.Millisecond, join: func(c *crowd, n int) (groupMember, error) {
+		return c.process(n, c.told, exec.Command(bin, "-bootstrap", c.env.Seeds[0], "-group", c.name, "-topic", c.env.Topics[0].Name, "-protocol", protocol))
+	}}
+}
+
+// buildRdkafka makes the member of librdkafka, once for all tests.
+var buildRdkafka = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kaas-e2e-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "rdkafka-member")
+	cmd := exec.Command("go", "build", "-C", "../clients", "-o", bin, "./rdkafka-member")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the client: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// javaMembers are processes of the console consumer. A virtual machine for each takes
+// long to start, so there are fewer changes.
+func javaMembers(cp, name, protocol string) crowdKind {
+	return crowdKind{name: name, next: protocol == "consumer", changes: 24, every: 3500 * time.Millisecond, join: func(c *crowd, n int) (groupMember, error) {
+		args := []string{
+			"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+			"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+			"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.consumer.internals=info",
+			"-cp", cp, "org.apache.kafka.tools.consumer.ConsoleConsumer",
+			"--bootstrap-server", c.env.Seeds[0], "--topic", c.env.Topics[0].Name, "--group", c.name, "--from-beginning",
+			"--formatter-property", "print.partition=true", "--formatter-property", "print.offset=true", "--formatter-property", "print.value=false",
+		}
+		properties := []string{"group.protocol=" + protocol, "auto.commit.interval.ms=500", "metadata.max.age.ms=5000", "reconnect.backoff.max.ms=500", "request.timeout.ms=5000"}
+		if protocol == "classic" {
+			properties = append(properties, "session.timeout.ms=10000", "heartbeat.interval.ms=500")
+		}
+		for _, p := range properties {
+			args = append(args, "--command-property", p)
+		}
+		return c.process(n, c.heardJava, exec.Command("java", args...))
+	}}
+}
+
+// memberProcess is a member that is a process, and tells what it does in lines.
+type memberProcess struct {
+	c     *crowd
+	cmd   *exec.Cmd
+	said  lockedBuffer // on standard error
+	done  chan struct{}
+	asked bool
+
+	mu    sync.Mutex
+	proc  int32
+	since map[int32]int64 // by partition, from when on it has it
+}
+
+// process starts a member that is a process. Each of its lines goes to hear.
+func (c *crowd) process(n int, hear func(*memberProcess, string), cmd *exec.Cmd) (groupMember, error) {
+	m := &memberProcess{c: c, cmd: cmd, done: make(chan struct{}), since: map[int32]int64{}}
+	m.proc = c.env.Log.ProcOf(c.id, fmt.Sprintf("member %d of group %s", n, c.name), history.Member)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	var readers sync.WaitGroup
+	each := func(from io.Reader, hear func(string)) {
+		lines := bufio.NewScanner(from)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			hear(lines.Text())
+		}
+	}
+	readers.Go(func() { each(stdout, func(line string) { hear(m, line) }) })
+	readers.Go(func() {
+		each(stderr, func(line string) {
+			fmt.Fprintln(&m.said, line)
+			hear(m, line)
+		})
+	})
+	go func() {
+		readers.Wait()
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		m.ended()
+		close(m.done)
+	}()
+	return m, nil
+}
+
+// Leave implements groupMember.
+func (m *memberProcess) Leave() {
+	m.mu.Lock()
+	m.asked = true
+	m.mu.Unlock()
+	_ = m.cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+	select {
+	case <-m.done:
+	case <-time.After(30 * time.Second):
+		m.c.fail("%s has not ended 30 s after SIGTERM:\n%s", m.c.env.Log.History().Name(m.proc), tail(m.said.Bytes(), 2048))
+		_ = m.cmd.Process.Kill()
+		<-m.done
+	}
+}
+
+// ended gives up what the process still had. It is to end only when it is asked to.
+func (m *memberProcess) ended() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.asked {
+		m.c.fail("a member of group %s ended by itself: %v\n%s", m.c.name, m.cmd.ProcessState, tail(m.said.Bytes(), 4096))
+	}
+	for part, since := range m.since {
+		m.c.env.Log.Owned(m.proc, m.c.parts[part], since, m.c.env.Log.Now(), 0, history.OK)
+	}
+}
+
+func (m *memberProcess) has(at int64, parts []int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range parts {
+		m.since[int32(p)] = at
+	}
+}
+
+func (m *memberProcess) gone(at int64, outcome history.Outcome, parts []int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range parts {
+		if since, ok := m.since[int32(p)]; ok {
+			delete(m.since, int32(p))
+			m.c.env.Log.Owned(m.proc, m.c.parts[p], since, at, 0, outcome)
+		}
+	}
+}
+
+// told takes a line of rdkafka-member.
+func (c *crowd) told(m *memberProcess, line string) {
+	words := strings.Fields(line)
+	if len(words) < 2 {
+		return
+	}
+	var n []int64
+	for _, w := range words[1:] {
+		v, err := strconv.ParseInt(w, 10, 64)
+		if err != nil {
+			return // a word of the library
+		}
+		n = append(n, v)
+	}
+	log, at := c.env.Log, c.env.Log.At(time.Unix(0, n[0]))
+	switch n := n[1:]; words[0] {
+	case "assigned":
+		m.has(at, n)
+	case "revoked":
+		m.gone(at, history.OK, n)
+	case "lost":
+		m.gone(at, history.Unknown, n)
+	case "processed":
+		log.Add(history.Op{Kind: history.Process, Outcome: history.OK, Proc: m.proc, Part: c.parts[n[0]], Epoch: -1, Offset: n[1], Count: int32(n[2]), Invoke: at, Complete: at})
+	case "committed":
+		log.Add(history.Op{Kind: history.Commit, Outcome: history.OK, Proc: m.proc, Part: c.parts[n[0]], Epoch: -1, Offset: n[1], Invoke: at, Complete: at})
+	}
+}
+
+var (
+	javaRecord = regexp.MustCompile(`^Partition:(\d+)\tOffset:(\d+)`)
+	javaNews   = regexp.MustCompile(`^(\S+) .*(Adding newly assigned partitions|Adding newly assigned|Revoke previously assigned partitions|Revoking previously assigned partitions|Lost previously assigned partitions|Setting offset for partition)`)
+	javaParts  = regexp.MustCompile(`-(\d+)\b`)
+	javaStart  = regexp.MustCompile(`-(\d+) to the committed offset FetchPosition\{offset=(\d+)`)
+)
+
+// heardJava takes a line of the console consumer: a record, or what its client logs.
+func (c *crowd) heardJava(m *memberProcess, line string) {
+	now := c.env.Log.Now()
+	if r := javaRecord.FindStringSubmatch(line); r != nil {
+		part, _ := strconv.Atoi(r[1])
+		offset, _ := strconv.ParseInt(r[2], 10, 64)
+		c.env.Log.Processed(m.proc, c.parts[part], now, now, offset)
+	}
+}
+
+// watch asks for what the crowd has committed until ctx ends.
+func (c *crowd) watch(ctx context.Context) {
+	if err := c.env.Watch(ctx, c.id, c.name); err != nil {
+		c.fail("%v", err)
+	}
+}
+
+var _ groupMember = (*traffic.Member)(nil)
