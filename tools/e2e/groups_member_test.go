@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type crowdKind struct {
 	next    bool // the next-generation protocol (KIP-848)
 	changes int
 	every   time.Duration // between two changes, on average
+	slow    bool          // to join
 	join    func(c *crowd, n int) (groupMember, error)
 }
 
@@ -71,7 +73,7 @@ var buildRdkafka = sync.OnceValues(func() (string, error) {
 // javaMembers are processes of the console consumer. A virtual machine for each takes
 // long to start, so there are fewer changes.
 func javaMembers(cp, name, protocol string) crowdKind {
-	return crowdKind{name: name, next: protocol == "consumer", changes: 24, every: 3500 * time.Millisecond, join: func(c *crowd, n int) (groupMember, error) {
+	return crowdKind{name: name, next: protocol == "consumer", changes: 24, every: 3500 * time.Millisecond, slow: true, join: func(c *crowd, n int) (groupMember, error) {
 		args := []string{
 			"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 			"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
@@ -97,17 +99,21 @@ type memberProcess struct {
 	cmd   *exec.Cmd
 	said  lockedBuffer // on standard error
 	done  chan struct{}
-	asked bool
+	proc  int32
+	name  string
+	given atomic.Int64 // when partitions were last given to it, of a Java one
+
+	commits map[int64]history.Op // by partition, under way; of the reader of its lines, then of who waits for it
 
 	mu    sync.Mutex
-	proc  int32
+	asked bool            // to leave
 	since map[int32]int64 // by partition, from when on it has it
 }
 
 // process starts a member that is a process. Each of its lines goes to hear.
 func (c *crowd) process(n int, hear func(*memberProcess, string), cmd *exec.Cmd) (groupMember, error) {
-	m := &memberProcess{c: c, cmd: cmd, done: make(chan struct{}), since: map[int32]int64{}}
-	m.proc = c.env.Log.ProcOf(c.id, fmt.Sprintf("member %d of group %s", n, c.name), history.Member)
+	m := &memberProcess{c: c, cmd: cmd, done: make(chan struct{}), since: map[int32]int64{}, commits: map[int64]history.Op{}, name: fmt.Sprintf("member %d of group %s", n, c.name)}
+	m.proc = c.env.Log.ProcOf(c.id, m.name, history.Member)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -151,8 +157,8 @@ func (m *memberProcess) Leave() {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
 	select {
 	case <-m.done:
-	case <-time.After(30 * time.Second):
-		m.c.fail("%s has not ended 30 s after SIGTERM:\n%s", m.c.env.Log.History().Name(m.proc), tail(m.said.Bytes(), 2048))
+	case <-time.After(time.Minute):
+		m.c.fail("%s has not ended a minute after SIGTERM:\n%s", m.name, tail(m.said.Bytes(), 2048))
 		_ = m.cmd.Process.Kill()
 		<-m.done
 	}
@@ -163,7 +169,10 @@ func (m *memberProcess) ended() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.asked {
-		m.c.fail("a member of group %s ended by itself: %v\n%s", m.c.name, m.cmd.ProcessState, tail(m.said.Bytes(), 4096))
+		m.c.fail("%s ended by itself: %v\n%s", m.name, m.cmd.ProcessState, tail(m.said.Bytes(), 4096))
+	}
+	for part := range m.commits {
+		m.committed(part, m.c.env.Log.Now(), history.Unknown)
 	}
 	for part, since := range m.since {
 		m.c.env.Log.Owned(m.proc, m.c.parts[part], since, m.c.env.Log.Now(), 0, history.OK)
@@ -213,26 +222,50 @@ func (c *crowd) told(m *memberProcess, line string) {
 		m.gone(at, history.Unknown, n)
 	case "processed":
 		log.Add(history.Op{Kind: history.Process, Outcome: history.OK, Proc: m.proc, Part: c.parts[n[0]], Epoch: -1, Offset: n[1], Count: int32(n[2]), Invoke: at, Complete: at})
+	case "committing":
+		m.commits[n[0]] = history.Op{Kind: history.Commit, Proc: m.proc, Part: c.parts[n[0]], Epoch: -1, Offset: n[1], Invoke: at}
 	case "committed":
-		log.Add(history.Op{Kind: history.Commit, Outcome: history.OK, Proc: m.proc, Part: c.parts[n[0]], Epoch: -1, Offset: n[1], Invoke: at, Complete: at})
+		m.committed(n[0], at, history.OK)
+	case "uncertain":
+		m.committed(n[0], at, history.Unknown)
+	}
+}
+
+// committed notes what came of a commit, if there is one.
+func (m *memberProcess) committed(part, at int64, outcome history.Outcome) {
+	if op, ok := m.commits[part]; ok {
+		delete(m.commits, part)
+		op.Complete, op.Outcome = at, outcome
+		m.c.env.Log.Add(op)
 	}
 }
 
 var (
 	javaRecord = regexp.MustCompile(`^Partition:(\d+)\tOffset:(\d+)`)
-	javaNews   = regexp.MustCompile(`^(\S+) .*(Adding newly assigned partitions|Adding newly assigned|Revoke previously assigned partitions|Revoking previously assigned partitions|Lost previously assigned partitions|Setting offset for partition)`)
-	javaParts  = regexp.MustCompile(`-(\d+)\b`)
-	javaStart  = regexp.MustCompile(`-(\d+) to the committed offset FetchPosition\{offset=(\d+)`)
+	javaGiven  = regexp.MustCompile(`^(\S+) .*(Adding newly assigned partitions|Reconciling assignment with)`)
+	javaBegins = regexp.MustCompile(`Setting offset for partition \S+-(\d+) to the committed offset FetchPosition\{offset=(\d+),|Found no committed offset for partition \S+-(\d+)`)
 )
 
-// heardJava takes a line of the console consumer: a record, or what its client logs.
+// heardJava takes a line of the console consumer: a record, or what its client logs of
+// where it begins. It asks for that after it was given partitions.
 func (c *crowd) heardJava(m *memberProcess, line string) {
-	now := c.env.Log.Now()
+	log, now := c.env.Log, c.env.Log.Now()
 	if r := javaRecord.FindStringSubmatch(line); r != nil {
-		part, _ := strconv.Atoi(r[1])
-		offset, _ := strconv.ParseInt(r[2], 10, 64)
-		c.env.Log.Processed(m.proc, c.parts[part], now, now, offset)
+		log.Processed(m.proc, c.parts[number(r[1])], now, now, number(r[2]))
+	} else if g := javaGiven.FindStringSubmatch(line); g != nil {
+		if at, err := time.Parse(time.RFC3339Nano, g[1]); err == nil {
+			m.given.Store(log.At(at))
+		}
+	} else if b := javaBegins.FindStringSubmatch(line); b != nil && b[1] != "" {
+		log.Observe(m.proc, c.parts[number(b[1])], history.Committed, number(b[2]), -1, m.given.Load())
+	} else if b != nil {
+		log.Observe(m.proc, c.parts[number(b[3])], history.Committed, -1, -1, m.given.Load())
 	}
+}
+
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64) // digits alone
+	return n
 }
 
 // watch asks for what the crowd has committed until ctx ends.

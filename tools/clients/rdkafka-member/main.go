@@ -10,7 +10,9 @@
 //	revoked TIME PARTITION…             it gives partitions up
 //	lost TIME PARTITION…                the same, and others may have had them already
 //	processed TIME PARTITION FIRST N    it has processed N records from offset FIRST on
-//	committed TIME PARTITION OFFSET     its commit was acknowledged
+//	committing TIME PARTITION OFFSET    it commits
+//	committed TIME PARTITION            and that was acknowledged
+//	uncertain TIME PARTITION            and that was not
 //
 // SIGTERM has it leave the group; it ends with code 0 then.
 package main
@@ -138,20 +140,24 @@ func (m *member) finish() {
 	}
 }
 
-// commit tells of what was acknowledged. What was not is processed again by whoever has the
-// partition next.
+// commit commits. What is not acknowledged is processed again by whoever has the partition
+// next.
 func (m *member) commit(upTo []kafka.TopicPartition) {
+	for _, p := range upTo {
+		m.tell("committing", p.Partition, int64(p.Offset))
+	}
+	_ = m.out.Flush() // the next one returns its error, too
 	done, err := m.c.CommitOffsets(upTo)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "commit:", err)
-		return
+		done = upTo
 	}
 	for _, p := range done {
-		if p.Error != nil {
-			fmt.Fprintln(os.Stderr, "commit:", p)
-			continue
+		word := "committed"
+		if err != nil || p.Error != nil {
+			fmt.Fprintln(os.Stderr, "commit:", err, p)
+			word = "uncertain"
 		}
-		m.tell("committed", p.Partition, int64(p.Offset))
+		m.tell(word, p.Partition)
 	}
 }
 
