@@ -176,7 +176,7 @@ func (b *broker) waitReady() {
 // startTime is how long a broker may take to answer.
 var startTime = func() time.Duration {
 	if foreign != "" {
-		return 2 * time.Minute
+		return 4 * time.Minute
 	}
 	return 20 * time.Second
 }()

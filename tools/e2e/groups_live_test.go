@@ -24,7 +24,8 @@ const (
 	crowdMembers    = 8
 	crowdPartitions = 64
 	killEvery       = 10 * time.Second
-	mostSettle      = 5 * time.Second // after the last change
+	mostSettle      = 5 * time.Second  // after the last change
+	crowdSession    = 30 * time.Second // nobody ends without a word, and this machine is busy
 )
 
 // TestGroupsOfAllMakes has groups of three makes of clients and of both protocols read
@@ -39,7 +40,7 @@ func TestGroupsOfAllMakes(t *testing.T) {
 		seed = number(s)
 	}
 	t.Logf("seed %d (KAAS_E2E_SEED)", seed)
-	b := startBroker(t, append([]string{"group.initial.rebalance.delay.ms=500"}, traffic.SessionSets...)...)
+	b := startBroker(t, append(traffic.SessionSets(crowdSession), "group.initial.rebalance.delay.ms=500")...)
 	l := newLive(t, b, seed)
 	for _, kind := range []crowdKind{
 		franzMembers("franz-go-classic", false, kgo.CooperativeStickyBalancer()),
@@ -82,7 +83,7 @@ type crowd struct {
 func newLive(t *testing.T, b *broker, seed int64) *live {
 	topics := []traffic.Topic{{Name: "records", Partitions: crowdPartitions}}
 	l := &live{t: t, b: b, seed: seed, env: &traffic.Env{
-		Seeds: []string{b.addr}, Log: history.NewRecorder(seed, nil), Topics: topics, Rate: 500, Seed: seed,
+		Seeds: []string{b.addr}, Log: history.NewRecorder(seed, nil), Topics: topics, Rate: 500, Seed: seed, Session: crowdSession,
 	}}
 	cl := newClient(t, b.addr)
 	t.Cleanup(cl.Close)

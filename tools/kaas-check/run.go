@@ -140,7 +140,7 @@ func (r *checkRun) build(ctx context.Context) error {
 func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err error) {
 	sets := r.sets
 	if r.groups {
-		sets = append(slices.Clone(traffic.SessionSets), sets...)
+		sets = append(traffic.SessionSets(0), sets...)
 	}
 	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: sets, Died: func(node int32, state string) {
 		if r.log != nil {

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -13,20 +14,24 @@ import (
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
-// Session is after how long without a heartbeat a member may be taken for dead, Heartbeat
-// how often one is sent.
 const (
-	Session   = 10 * time.Second
-	Heartbeat = 500 * time.Millisecond
+	usualSession = 10 * time.Second
+	heartbeat    = 500 * time.Millisecond
 )
 
+// session is after how long without a heartbeat a member may be taken for dead.
+func (e *Env) session() time.Duration { return cmp.Or(e.Session, usualSession) }
+
 // SessionSets are the settings of brokers that groups want: of a next-generation group the
-// broker says how long its sessions are.
-var SessionSets = []string{
-	fmt.Sprintf("group.consumer.min.session.timeout.ms=%d", Session.Milliseconds()),
-	fmt.Sprintf("group.consumer.session.timeout.ms=%d", Session.Milliseconds()),
-	fmt.Sprintf("group.consumer.min.heartbeat.interval.ms=%d", Heartbeat.Milliseconds()),
-	fmt.Sprintf("group.consumer.heartbeat.interval.ms=%d", Heartbeat.Milliseconds()),
+// broker says how long its sessions are. 0 is as usual.
+func SessionSets(session time.Duration) []string {
+	session = cmp.Or(session, usualSession)
+	return []string{
+		fmt.Sprintf("group.consumer.min.session.timeout.ms=%d", session.Milliseconds()),
+		fmt.Sprintf("group.consumer.session.timeout.ms=%d", session.Milliseconds()),
+		fmt.Sprintf("group.consumer.min.heartbeat.interval.ms=%d", heartbeat.Milliseconds()),
+		fmt.Sprintf("group.consumer.heartbeat.interval.ms=%d", heartbeat.Milliseconds()),
+	}
 }
 
 // Group begins a consumer group of all topics in the history. Of one that the coordinator
@@ -37,7 +42,7 @@ func (e *Env) Group(name string, oneOwner bool) int32 {
 		g.Topics = append(g.Topics, t.Name)
 	}
 	if oneOwner {
-		g.Session = int64(Session)
+		g.Session = int64(e.session())
 	}
 	return e.Log.Group(g)
 }

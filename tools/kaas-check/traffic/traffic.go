@@ -43,12 +43,13 @@ type Topic struct {
 
 // Env is what every Traffic works in.
 type Env struct {
-	Seeds  []string // where clients connect first
-	Dial   Dial     // nil is as everybody does
-	Log    *history.Recorder
-	Topics []Topic
-	Rate   int   // records a second of each producer
-	Seed   int64 // of what is random
+	Seeds   []string // where clients connect first
+	Dial    Dial     // nil is as everybody does
+	Log     *history.Recorder
+	Topics  []Topic
+	Rate    int           // records a second of each producer
+	Seed    int64         // of what is random
+	Session time.Duration // of members of groups; 0 is as usual
 }
 
 // Dial connects to a broker.
