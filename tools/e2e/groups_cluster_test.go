@@ -15,7 +15,14 @@ import (
 )
 
 // quickLoss has the loss of a broker noticed soon.
-var quickLoss = []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=1000", "group.initial.rebalance.delay.ms=0"}
+var quickLoss = []string{"broker.session.timeout.ms=" + soon(), "broker.heartbeat.interval.ms=1000", "group.initial.rebalance.delay.ms=0"}
+
+func soon() string {
+	if foreign != "" {
+		return "9000"
+	}
+	return "3000"
+}
 
 // TestCommitsSurviveSweeps commits, and has what is committed survive controllers that
 // sweep what earlier ones left, deleted topics, and restarts of all (CASES G-05). What
