@@ -155,10 +155,11 @@ func commitOutcome(resp *kmsg.OffsetCommitResponse, topic string, index int32, e
 			}
 		}
 	}
-	if written == 0 {
+	var dial *net.OpError
+	if written == 0 && errors.As(err, &dial) && dial.Op == "dial" {
 		return history.Failed, err.Error()
 	}
-	return history.Unknown, err.Error()
+	return history.Unknown, err.Error() // at the end of the time for it, it may be being written
 }
 
 // commitRefusals are the errors with which nothing was committed. A coordinator that loses
@@ -229,9 +230,9 @@ func (m *Member) fetched(_ context.Context, at map[string]map[int32]kgo.Offset) 
 
 const keyOffsetCommit = 8
 
-// OnBrokerE2E is told of every request that was answered, or was not.
-func (m *Member) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
-	if key == keyOffsetCommit && e.BytesWritten > 0 {
+// OnBrokerWrite is told of every request that was written, or of which a part was.
+func (m *Member) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, bytes int, _, _ time.Duration, _ error) {
+	if key == keyOffsetCommit && bytes > 0 {
 		m.commits.Add(1)
 	}
 }

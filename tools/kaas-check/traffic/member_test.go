@@ -1,7 +1,9 @@
 package traffic
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -39,7 +41,9 @@ func TestCommitOutcomes(t *testing.T) {
 		{"stale epoch", answer(kerr.StaleMemberEpoch.Code), nil, 1, history.Failed},
 		{"not the coordinator, perhaps no longer", answer(kerr.NotCoordinator.Code), nil, 1, history.Unknown},
 		{"connection lost", nil, io.EOF, 1, history.Unknown},
-		{"never sent", nil, errors.New("no connection"), 0, history.Failed},
+		{"never sent", nil, fmt.Errorf("x: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), 0, history.Failed},
+		{"no connection, but sent before", nil, &net.OpError{Op: "dial", Err: errors.New("refused")}, 1, history.Unknown},
+		{"too late, and perhaps just sent", nil, context.DeadlineExceeded, 0, history.Unknown},
 		{"another partition", kmsg.NewPtrOffsetCommitResponse(), nil, 1, history.Unknown},
 	} {
 		got, text := commitOutcome(tc.resp, "t", 3, tc.err, tc.written)
