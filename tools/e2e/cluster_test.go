@@ -91,12 +91,17 @@ func (c *cluster) metadata(id int32, topics ...string) *kmsg.MetadataResponse {
 // await waits until ok, for half a minute of kaas.
 func (c *cluster) await(what string, ok func() bool) {
 	c.t.Helper()
-	late := time.After(10*time.Second + startTime)
+	c.awaitFor(10*time.Second+startTime, what, ok)
+}
+
+func (c *cluster) awaitFor(most time.Duration, what string, ok func() bool) {
+	c.t.Helper()
+	late := time.After(most)
 	for !ok() {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-late:
-			c.t.Fatalf("not within %v: %s", 10*time.Second+startTime, what)
+			c.t.Fatalf("not within %v: %s", most, what)
 		}
 	}
 }

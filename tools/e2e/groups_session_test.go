@@ -15,10 +15,12 @@ import (
 // TestSessionsOutliveTheirCoordinator has groups of both protocols lose the broker that
 // coordinates them, by its death, its end and its standing still. Their members go on with
 // their sessions: the generation stays, nothing is taken from them or given to them, and
-// they commit.
+// they commit. Sessions are long, since a client that has asked a broker that stands still
+// asks it again for what else it had in store for it, one after the other, before it looks
+// elsewhere.
 func TestSessionsOutliveTheirCoordinator(t *testing.T) {
 	need(t)
-	c := startCluster(t, quickLoss...)
+	c := startCluster(t, append(quickLoss, "group.consumer.max.session.timeout.ms=120000", "group.consumer.session.timeout.ms=120000")...)
 	c.create(topic, 6, nil)
 	groups := []*pair{c.pair("classic"), c.pair("consumer", kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))}
 	for _, g := range groups {
@@ -86,7 +88,7 @@ func (c *cluster) pair(name string, opts ...kgo.Opt) *pair {
 			}
 		}
 		cl := c.newClient(append([]kgo.Opt{
-			kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(300 * time.Millisecond), kgo.RequestTimeoutOverhead(2 * time.Second),
+			kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(300 * time.Millisecond), kgo.RequestTimeoutOverhead(time.Second), kgo.SessionTimeout(2 * time.Minute),
 			kgo.OnPartitionsAssigned(change(1)), kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1)),
 			kgo.WithLogger(&beats{g, i}),
 		}, opts...)...)
@@ -144,7 +146,7 @@ func (g *pair) beats(c *cluster) {
 	g.mu.Lock()
 	before := slices.Clone(g.beaten)
 	g.mu.Unlock()
-	c.await(g.name+": heartbeats are answered", func() bool {
+	c.awaitFor(90*time.Second, g.name+": heartbeats are answered", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.beaten[0] > before[0]+1 && g.beaten[1] > before[1]+1
@@ -156,9 +158,9 @@ func (g *pair) commits(c *cluster, as int32) {
 	for _, m := range g.members {
 		g.next++
 		at := g.next
-		c.await(fmt.Sprintf("%s: the commit of %d", g.name, at), func() bool {
+		c.awaitFor(90*time.Second, fmt.Sprintf("%s: the commit of %d", g.name, at), func() bool {
 			var failed error
-			m.CommitOffsetsSync(timeout(g.t, 5*time.Second), map[string]map[int32]kgo.EpochOffset{topic: {0: {Epoch: -1, Offset: at}}},
+			m.CommitOffsetsSync(timeout(g.t, 30*time.Second), map[string]map[int32]kgo.EpochOffset{topic: {0: {Epoch: -1, Offset: at}}},
 				func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 					failed = err
 					if err == nil && resp.Topics[0].Partitions[0].ErrorCode != 0 {
