@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,7 +30,7 @@ func startCluster(t *testing.T, sets ...string) *cluster {
 	c := &cluster{t: t}
 	dir := filepath.Join(t.TempDir(), "data")
 	for id := 1; id <= 3; id++ {
-		b := newBroker(t, dir, append(sets, "node.id="+strconv.Itoa(id))...)
+		b := newBroker(t, dir, append(slices.Clip(sets), "node.id="+strconv.Itoa(id))...)
 		b.launch()
 		c.brokers = append(c.brokers, b)
 		c.asked = append(c.asked, c.newClient(kgo.SeedBrokers(b.addr)))
