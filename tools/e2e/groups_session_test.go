@@ -15,9 +15,8 @@ import (
 // TestSessionsOutliveTheirCoordinator has groups of both protocols lose the broker that
 // coordinates them, by its death, its end and its standing still. Their members go on with
 // their sessions: the generation stays, nothing is taken from them or given to them, and
-// they commit. Sessions are long, since a client that has asked a broker that stands still
-// asks it again for what else it had in store for it, one after the other, before it looks
-// elsewhere.
+// they commit. A client that has asked a broker that stands still asks it again until the
+// metadata has it no more, so it looks for that often, and has sessions that are long.
 func TestSessionsOutliveTheirCoordinator(t *testing.T) {
 	need(t)
 	c := startCluster(t, append(quickLoss, "group.consumer.max.session.timeout.ms=120000", "group.consumer.session.timeout.ms=120000")...)
@@ -88,7 +87,7 @@ func (c *cluster) pair(name string, opts ...kgo.Opt) *pair {
 			}
 		}
 		cl := c.newClient(append([]kgo.Opt{
-			kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(300 * time.Millisecond), kgo.RequestTimeoutOverhead(time.Second), kgo.SessionTimeout(2 * time.Minute),
+			kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(300 * time.Millisecond), kgo.RequestTimeoutOverhead(time.Second), kgo.MetadataMaxAge(time.Second), kgo.SessionTimeout(2 * time.Minute),
 			kgo.OnPartitionsAssigned(change(1)), kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1)),
 			kgo.WithLogger(&beats{g, i}),
 		}, opts...)...)
