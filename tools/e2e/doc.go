@@ -1,6 +1,6 @@
 // Package e2e runs whole broker processes, one or three on one directory, against clients
-// that people use: kcat, a Go client, and the Java tools of Apache Kafka. It has no code of
-// its own but tests.
+// that people use: kcat, a Go client, librdkafka, and the Java tools of Apache Kafka. It has
+// no code of its own but tests.
 //
 // # Use
 //
@@ -8,6 +8,10 @@
 //	KAAS_E2E=all go test ./tools/e2e    a missing tool is a failure; this is what .ci/run does
 //	KAAS_E2E_MB=200                     megabytes of text to send; 50 unless told otherwise
 //	KAAS_E2E_CLASSPATH=...              jars with the Java tools; java/pom.xml names them, Maven finds them
+//	KAAS_E2E_SEED=N                     seed of what groups do by chance, as a run has printed it
+//	KAAS_E2E_KINDS=...                  names of the groups of TestGroupsOfAllMakes to run; all unless given
+//	KAAS_E2E_BROKER=FILE                a program that runs in the broker's place: with ../as-kafka, the tests of
+//	                                    groups show that they ask for nothing that Apache Kafka does not do
 //
 // Without KAAS_E2E every test skips, so that "go test ./..." needs only Go.
 //
@@ -26,6 +30,11 @@
 //   - A cluster without a controller goes on serving, and has another soon.
 //   - A second process of a node.id replaces the first, which ends with code 3.
 //   - A topic made again under its name has nothing of the old one.
+//   - Consumer groups of three makes of clients, under both protocols, process every
+//     record and begin nowhere behind what is committed, while members come and go and
+//     the broker is killed; and they settle within seconds.
+//   - What a group has committed survives sweeps and restarts; a deleted group does not.
+//   - One broker coordinates a group, and its loss ends no member's session.
 //   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
 //     each finished before the next began, as the kernel saw them.
 package e2e

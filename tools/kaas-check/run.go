@@ -138,7 +138,11 @@ func (r *checkRun) build(ctx context.Context) error {
 }
 
 func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err error) {
-	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: r.sets, Died: func(node int32, state string) {
+	sets := r.sets
+	if r.groups {
+		sets = append(traffic.SessionSets(0), sets...)
+	}
+	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: sets, Died: func(node int32, state string) {
 		if r.log != nil {
 			r.log.Note(r.proc, -1, history.Failed, fmt.Sprintf("broker %d ended by itself: %s", node, state))
 		}
@@ -172,7 +176,11 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 		return err
 	}
 	writers, readers := r.env.Writers(), r.env.Readers()
-	started, err := start(append(append([]traffic.Traffic{}, readers...), writers...))
+	var groups []traffic.Traffic
+	if r.groups {
+		groups = r.env.Groups()
+	}
+	started, err := start(slices.Concat(readers, groups, writers))
 	defer func() { // where it was not stopped in order
 		done, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -184,6 +192,7 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	r.trouble(ctx, steps)
 	r.heal()
 	settled(func(ctx context.Context) { stop(ctx, writers) })
+	settled(func(ctx context.Context) { stop(ctx, groups) })
 	settled(func(ctx context.Context) { err = r.env.ReadFinally(ctx) })
 	settled(func(ctx context.Context) { stop(ctx, readers) })
 	started = nil

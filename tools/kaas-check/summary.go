@@ -45,11 +45,11 @@ func summary(w io.Writer, h *history.History) {
 
 var numbers = regexp.MustCompile(`\d+`)
 
-// errorsOf prints what producers were told, by kind of producer, with the numbers left out.
+// errorsOf prints what producers and members were told, by kind, with the numbers left out.
 func errorsOf(w io.Writer, h *history.History) {
 	count := map[string]int{}
 	for i := range h.Ops {
-		if op := &h.Ops[i]; op.Kind == history.Produce && op.Outcome != history.OK {
+		if op := &h.Ops[i]; (op.Kind == history.Produce || op.Kind == history.Commit) && op.Outcome != history.OK {
 			count[fmt.Sprintf("%s, %v: %.90s", what(h, op), op.Outcome, numbers.ReplaceAllString(op.Text, "N"))]++
 		}
 	}
@@ -67,7 +67,7 @@ func add(counts map[string]*tally, name string, op *history.Op) {
 	}
 	n := int64(1)
 	switch op.Kind {
-	case history.Read:
+	case history.Read, history.Process:
 		t.records += int64(op.Count)
 	case history.Observe:
 		n = int64(op.Count)
@@ -90,10 +90,20 @@ func what(h *history.History, op *history.Op) string {
 		return "produce, " + roles[h.Procs[op.Proc].Role]
 	case history.Read:
 		return "read, " + roles[h.Procs[op.Proc].Role]
+	case history.Process:
+		return "process, " + ofGroup(h, op)
+	case history.Commit:
+		return "commit, " + ofGroup(h, op)
+	case history.Own:
+		return "have, " + ofGroup(h, op)
 	case history.Observe:
 		return "ask, " + strings.TrimPrefix(op.Field.String(), "the ")
 	}
 	return "topics and notes"
+}
+
+func ofGroup(h *history.History, op *history.Op) string {
+	return "group " + h.Groups[h.Procs[op.Proc].Group].Name
 }
 
 var ofWhom = regexp.MustCompile(`\b(broker|host) \d+`)

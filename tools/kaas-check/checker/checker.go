@@ -22,6 +22,17 @@
 //	two-epochs    a record had two leader epochs
 //	told          somebody was told of lost data, or a broker ended by itself
 //
+// Of a consumer group:
+//
+//	commit-gone    nothing was committed, after something had been
+//	commit-back    what was committed fell, as anybody was told
+//	commit-unmade  an offset was told that nobody had committed
+//	old-generation a commit was taken of a generation older than that of an acknowledged one
+//	read-again     a member began before what was committed when it was given the partition
+//	skipped        a record was passed over by the whole group
+//	group-stuck    a group did not come to the end
+//	two-owners     two members had a partition at once, and the session of the first had not ended
+//
 // A record below the log start may be gone. An operation of unknown outcome may have
 // happened, at any time from its beginning on, or not.
 package checker
@@ -80,13 +91,16 @@ func Check(h *history.History) *Report {
 	}
 	for i := range h.Ops {
 		op := &h.Ops[i]
-		if op.Part >= 0 {
+		if op.Part >= 0 && !ofGroup(op) {
 			parts[op.Part].add(i, op)
 		}
 		if op.Kind == history.Note && op.Outcome == history.Failed {
 			rep.Count["told"]++
 			rep.Violations = append(rep.Violations, Violation{"told", op.Part, -1, h.Tell(op, -1), []int{i}})
 		}
+	}
+	for _, s := range sharesOf(h, parts) {
+		s.check()
 	}
 	for _, p := range parts {
 		p.check()
@@ -106,7 +120,7 @@ func Check(h *history.History) *Report {
 
 // indirect is 1 of a rule that says that something went wrong, but not with which record.
 func indirect(rule string) int {
-	if rule == "told" || rule == "stuck" {
+	if rule == "told" || rule == "stuck" || rule == "group-stuck" {
 		return 1
 	}
 	return 0
@@ -114,7 +128,7 @@ func indirect(rule string) int {
 
 // weight puts what hurts most first, among stories of one length.
 func weight(rule string) int {
-	for i, r := range []string{"lost", "vanished", "two-values", "duplicate", "two-offsets", "reordered", "refused-read", "unsent", "gap", "stale-end"} {
+	for i, r := range []string{"lost", "vanished", "two-values", "duplicate", "two-offsets", "reordered", "refused-read", "unsent", "gap", "stale-end", "commit-gone", "commit-back", "skipped", "two-owners", "old-generation"} {
 		if r == rule {
 			return i
 		}

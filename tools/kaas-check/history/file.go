@@ -86,10 +86,15 @@ func (h *History) sound() error {
 	if len(h.Logs) != len(h.Parts) {
 		return fmt.Errorf("%d partitions and %d logs", len(h.Parts), len(h.Logs))
 	}
+	for i, p := range h.Procs {
+		if p.Group < 0 || p.Group > 0 && int(p.Group) >= len(h.Groups) {
+			return fmt.Errorf("process %d is of a group that is not there", i)
+		}
+	}
 	for i, op := range h.Ops {
 		part := op.Part >= 0 && int(op.Part) < len(h.Parts)
 		anyPart := part || op.Part == -1 && (op.Kind == Fault || op.Kind == Note)
-		if op.Proc < 0 || int(op.Proc) >= len(h.Procs) || !anyPart || op.Field > LeaderEpoch {
+		if op.Proc < 0 || int(op.Proc) >= len(h.Procs) || !anyPart || op.Field > Committed {
 			return fmt.Errorf("operation %d names a process or partition that is not there", i)
 		}
 		if op.Kind == Read && op.Records == nil && (op.Offset < 0 || op.Count < 0 || op.Offset+int64(op.Count) > int64(len(h.Logs[op.Part]))) {

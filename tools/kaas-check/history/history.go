@@ -12,6 +12,10 @@
 // observations that one process makes in a row are one Op with a count. Neither loses
 // anything that the checker wants.
 //
+// A member of a consumer group is a process from its joining to its end; one that comes back
+// is another. What it processes is told as ranges of offsets (Process): what the records are
+// the readers tell.
+//
 // A file is one zstd frame around the msgpack form of a History, structs as arrays
 // (Write, Load).
 package history
@@ -28,6 +32,9 @@ const (
 	Observe                 // a number was asked for
 	Fault                   // the cluster was troubled, or helped
 	Note                    // somebody was told something; never good where it failed
+	Process                 // a member processed records one after the other
+	Commit                  // a member committed an offset
+	Own                     // a member had a partition: OK until it gave it up, Unknown until it was told that it had lost it
 )
 
 // Outcome is how an operation ended.
@@ -53,17 +60,18 @@ func (o Outcome) String() string {
 // Field is which number was asked for.
 type Field uint8
 
-// The fields. An End is promised to be the newest; the others may be a little older,
-// but never go back as one process sees them.
+// The fields. An End and a Committed are promised to be the newest; the others may be a
+// little older, but never go back as one process sees them.
 const (
 	End Field = iota + 1
 	HighWatermark
 	LogStart
 	LeaderEpoch
+	Committed // the offset that the process's group has committed, -1 for none
 )
 
 func (f Field) String() string {
-	return [...]string{"", "the end", "the high watermark", "the log start", "the leader epoch"}[f]
+	return [...]string{"", "the end", "the high watermark", "the log start", "the leader epoch", "the committed offset"}[f]
 }
 
 // Record is a record as it was read.
@@ -80,15 +88,15 @@ type Op struct {
 	Field    Field // of Observe
 	Proc     int32 // index into Procs
 	Part     int32 // index into Parts, -1 for none
-	Epoch    int32 // leader epoch in the answer, -1 where not told
-	Count    int32 // of Read: its records; of Observe: equal ones in a row
+	Epoch    int32 // leader epoch in the answer; of Commit: generation or member epoch; -1 where not told
+	Count    int32 // of Read and Process: its records; of Observe: equal ones in a row
 	Invoke   int64
 	Complete int64
-	Last     [2]int64 // of Observe: begin and end of the last of them
-	Offset   int64    // of Produce: as acknowledged, -1 for none; of Read: the first; of Observe: the number
+	Last     [2]int64 // of Observe: begin and end of the last of them; of Own: of the last heartbeat that was answered well
+	Offset   int64    // of Produce: as acknowledged, -1 for none; of Read and Process: the first; of Observe: the number; of Commit: the offset
 	Value    uint64   // of Produce
 	Records  []Record // of Read, unless they are as in the Log
-	Text     string   // of Fault and Note; of Produce: the error
+	Text     string   // of Fault and Note; of Produce and Commit: the error
 }
 
 // Role is what a process does, as far as the checker treats it apart.
@@ -103,12 +111,23 @@ const (
 	Reread          // reads all from the log start, once
 	Final           // the same, after everything that writes has ended
 	Observer
+	Member // of a consumer group
 )
 
 // Proc is a process: something that does one thing after the other, or a producer.
 type Proc struct {
-	Name string
-	Role Role
+	Name  string
+	Role  Role
+	Group int32 // index into Groups, of a member and of who asks for what is committed; 0 for none
+}
+
+// Group is a consumer group.
+type Group struct {
+	Name   string
+	Topics []string // that it reads, as they were made first
+	// Session is after how many nanoseconds without a heartbeat a member may be taken for
+	// dead, and 0 for a group of which it is not promised that a partition has one owner.
+	Session int64
 }
 
 // Part is a partition. A topic that is made again under its name is another one.
@@ -132,12 +151,13 @@ type History struct {
 	Began   string // wall time, for people
 	Plan    []string
 	Procs   []Proc
+	Groups  []Group // the first is none
 	Parts   []Part
 	Logs    [][]Record // by partition and offset; Epoch -2 where nothing was seen
 	Ops     []Op
 }
 
-const version = 1
+const version = 2
 
 // Value is the n-th value, from 1, of a process.
 func Value(proc int32, n int64) uint64 { return uint64(proc)<<40 | uint64(n)&(1<<40-1) }

@@ -95,7 +95,7 @@ func TestEqualObservationsAreOne(t *testing.T) {
 
 func TestFile(t *testing.T) {
 	r := NewRecorder(42, []string{"a plan"})
-	proc, part := r.Proc("p", Idempotent), r.Part(Part{Topic: "t", Made: 2})
+	proc, part := r.ProcOf(r.Group(Group{Name: "g", Topics: []string{"t"}, Session: 5}), "p", Idempotent), r.Part(Part{Topic: "t", Made: 2})
 	var wg sync.WaitGroup
 	for i := range int64(4) {
 		wg.Go(func() {
@@ -115,7 +115,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Seed != 42 || got.Plan[0] != "a plan" || !reflect.DeepEqual(got.Ops, h.Ops) || got.Parts[0] != h.Parts[0] || !slices.Equal(got.Procs, h.Procs) {
+	if got.Seed != 42 || got.Plan[0] != "a plan" || !reflect.DeepEqual(got.Ops, h.Ops) || got.Parts[0] != h.Parts[0] || !slices.Equal(got.Procs, h.Procs) || !reflect.DeepEqual(got.Groups, h.Groups) {
 		t.Errorf("%+v\nwant %+v", got, h)
 	}
 }
@@ -130,6 +130,7 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 		"process":   {Version: version, Ops: []Op{{Kind: Fault, Part: -1, Proc: 3}}},
 		"partition": {Version: version, Procs: make([]Proc, 1), Ops: []Op{{Kind: Produce, Part: 0}}},
 		"range":     {Version: version, Procs: make([]Proc, 1), Parts: make([]Part, 1), Logs: make([][]Record, 1), Ops: []Op{{Kind: Read, Count: 3}}},
+		"group":     {Version: version, Groups: make([]Group, 1), Procs: []Proc{{Group: 1}}},
 		"field":     {Version: version, Procs: make([]Proc, 1), Parts: make([]Part, 1), Logs: make([][]Record, 1), Ops: []Op{{Kind: Observe, Field: 9}}},
 	} {
 		var buf bytes.Buffer

@@ -25,6 +25,7 @@ func NewRecorder(seed int64, plan []string) *Recorder {
 	r := &Recorder{began: time.Now()}
 	r.mu.h = History{Version: version, Seed: seed, Began: r.began.Format(time.RFC3339), Plan: plan}
 	r.mu.h.Procs = []Proc{{Name: "nobody"}} // so that no value is 0
+	r.mu.h.Groups = make([]Group, 1)
 	r.mu.runs = map[runKey]int{}
 	return r
 }
@@ -32,11 +33,25 @@ func NewRecorder(seed int64, plan []string) *Recorder {
 // Now is the time of the run.
 func (r *Recorder) Now() int64 { return int64(time.Since(r.began)) }
 
+// At is the time of the run at a time, such as another process of this host has told.
+func (r *Recorder) At(t time.Time) int64 { return int64(t.Sub(r.began)) }
+
 // Proc adds a process.
-func (r *Recorder) Proc(name string, role Role) int32 {
+func (r *Recorder) Proc(name string, role Role) int32 { return r.ProcOf(0, name, role) }
+
+// Group adds a consumer group.
+func (r *Recorder) Group(g Group) int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.h.Procs = append(r.mu.h.Procs, Proc{Name: name, Role: role})
+	r.mu.h.Groups = append(r.mu.h.Groups, g)
+	return int32(len(r.mu.h.Groups) - 1)
+}
+
+// ProcOf adds a process that has to do with a group.
+func (r *Recorder) ProcOf(group int32, name string, role Role) int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.h.Procs = append(r.mu.h.Procs, Proc{Name: name, Role: role, Group: group})
 	return int32(len(r.mu.h.Procs) - 1)
 }
 

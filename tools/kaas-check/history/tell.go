@@ -27,6 +27,12 @@ func (h *History) Tell(op *Op, offset int64) string {
 			s += fmt.Sprintf(", %d times, until %s", op.Count, TellTime(op.Last[1]))
 		}
 		return s
+	case Process:
+		return fmt.Sprintf("%s processed %v from offset %d to %d", h.Name(op.Proc), h.Parts[op.Part], op.Offset, h.ReadTo(op)-1)
+	case Commit:
+		return fmt.Sprintf("%s committed %d of %v: %s", h.Name(op.Proc), op.Offset, h.Parts[op.Part], tellCommitted(op))
+	case Own:
+		return fmt.Sprintf("%s had %v, and %s", h.Name(op.Proc), h.Parts[op.Part], tellOwned(op))
 	case Note:
 		if op.Part >= 0 {
 			return fmt.Sprintf("%s, %v: %s", h.Name(op.Proc), h.Parts[op.Part], op.Text)
@@ -52,6 +58,24 @@ func tellSent(op *Op) string {
 		return op.Outcome.String() + ", " + op.Text
 	}
 	return op.Outcome.String()
+}
+
+func tellCommitted(op *Op) string {
+	s := op.Outcome.String()
+	if op.Text != "" {
+		s += ", " + op.Text
+	}
+	if op.Epoch >= 0 {
+		s += fmt.Sprintf(" (generation %d)", op.Epoch)
+	}
+	return s
+}
+
+func tellOwned(op *Op) string {
+	if op.Outcome == OK {
+		return "gave it up"
+	}
+	return fmt.Sprintf("then was told that it had lost it; the last heartbeat that was answered well was sent at %s", TellTime(op.Last[0]))
 }
 
 func (h *History) tellAt(op *Op, offset int64) string {

@@ -1,7 +1,7 @@
 // Package traffic is the load of kaas-check: producers, readers, observers and what
-// makes, deletes and trims topics. Each is a Traffic that writes what it does and sees into the
-// history. A further kind, such as a consumer group, is one more type and one more line
-// in All.
+// makes, deletes and trims topics, and consumer groups. Each is a Traffic that writes what it
+// does and sees into the history. A further kind is one more type and one more line in
+// Writers, Readers or Groups.
 //
 // Nothing of it gives up because the cluster is in trouble: an operation has an outcome
 // and the next one follows. Rates are bounded, so that a history fits in memory.
@@ -43,12 +43,13 @@ type Topic struct {
 
 // Env is what every Traffic works in.
 type Env struct {
-	Seeds  []string // where clients connect first
-	Dial   Dial     // nil is as everybody does
-	Log    *history.Recorder
-	Topics []Topic
-	Rate   int   // records a second of each producer
-	Seed   int64 // of what is random
+	Seeds   []string // where clients connect first
+	Dial    Dial     // nil is as everybody does
+	Log     *history.Recorder
+	Topics  []Topic
+	Rate    int           // records a second of each producer
+	Seed    int64         // of what is random
+	Session time.Duration // of members of groups; 0 is as usual
 }
 
 // Dial connects to a broker.
@@ -76,6 +77,9 @@ func (e *Env) Writers() []Traffic {
 	}
 }
 
+// Producer is an idempotent producer to all topics, and no more.
+func (e *Env) Producer(name string) Traffic { return &idempotent{env: e, name: name} }
+
 // Readers is the traffic that only looks.
 func (e *Env) Readers() []Traffic {
 	return []Traffic{
@@ -90,13 +94,29 @@ func (e *Env) Readers() []Traffic {
 // maker makes a client: client, or raw.
 type maker func(opts ...kgo.Opt) (*kgo.Client, error)
 
+// Groups are the consumer groups of a run. They are stopped after the writers: they come to
+// the end then.
+func (e *Env) Groups() []Traffic {
+	return []Traffic{
+		&group{env: e, name: "cooperative", balancer: kgo.CooperativeStickyBalancer()},
+		&group{env: e, name: "eager", balancer: kgo.RangeBalancer()},
+		&group{env: e, name: "uniform", balancer: kgo.StickyBalancer(), next: true},
+		&group{env: e, name: "range", balancer: kgo.RangeBalancer(), next: true},
+	}
+}
+
 // client makes a client that sees trouble soon and tries again soon.
 func (e *Env) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	if e.Dial != nil {
+	return e.clientBy(e.Dial, opts...)
+}
+
+// clientBy makes one that connects in another way.
+func (e *Env) clientBy(dial Dial, opts ...kgo.Opt) (*kgo.Client, error) {
+	if dial != nil {
 		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTime)
 			defer cancel()
-			return e.Dial(ctx, network, addr)
+			return dial(ctx, network, addr)
 		}))
 	} else {
 		opts = append(opts, kgo.DialTimeout(dialTime))
@@ -132,6 +152,7 @@ func (e *Env) raw(opts ...kgo.Opt) (*kgo.Client, error) {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(0, 12) // Produce
 	v.SetMaxKeyVersion(1, 12) // Fetch
+	v.SetMaxKeyVersion(9, 9)  // OffsetFetch
 	return e.client(append(opts, kgo.MaxVersions(v))...)
 }
 
