@@ -140,7 +140,8 @@ func TestProduceErrors(t *testing.T) {
 	}, "v")
 	tx := produceReq(-1, "t", stray)
 	tx.TransactionID = kmsg.StringPtr("tx")
-	if code := c.ask(tx).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.InvalidTxnState.Code {
+	served(t, n)
+	if code := c.ask(tx).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.InvalidProducerIDMapping.Code {
 		t.Errorf("a transaction that no coordinator knows of: error %d", code)
 	}
 	if code, _ := c.produce("t", stray); code != kerr.TransactionalIDAuthorizationFailed.Code {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -77,22 +79,33 @@ func TestApiVersionsErrors(t *testing.T) {
 	}
 }
 
-// checkFeatures looks for group.version, finalized at 1. Java refuses a supported feature
-// whose lowest level is 0 below version 4.
+// checkFeatures looks for the features, finalized at their highest levels. Java refuses a
+// supported feature whose lowest level is 0 below version 4.
 func checkFeatures(t *testing.T, version int16, resp *kmsg.ApiVersionsResponse) {
 	t.Helper()
-	supported, finalized := len(resp.SupportedFeatures), len(resp.FinalizedFeatures)
-	switch {
-	case version < 3 || resp.ErrorCode != 0:
-		if supported+finalized != 0 {
-			t.Errorf("version %d, error %d: features %+v %+v", version, resp.ErrorCode, resp.SupportedFeatures, resp.FinalizedFeatures)
+	want := []string{"group.version 1", "transaction.version 2"}
+	var supported, finalized []string
+	for _, f := range resp.SupportedFeatures {
+		supported = append(supported, fmt.Sprint(f.Name, " ", f.MaxVersion))
+		if f.MinVersion != 0 {
+			t.Errorf("version %d: supported %+v", version, f)
 		}
-	case finalized != 1 || resp.FinalizedFeatures[0].Name != "group.version" || resp.FinalizedFeatures[0].MaxVersionLevel != 1 || resp.FinalizedFeatures[0].MinVersionLevel != 1:
-		t.Errorf("version %d: finalized %+v", version, resp.FinalizedFeatures)
-	case version == 3 && supported != 0:
-		t.Errorf("version 3: supported %+v", resp.SupportedFeatures)
-	case version > 3 && (supported != 1 || resp.SupportedFeatures[0].Name != "group.version" || resp.SupportedFeatures[0].MinVersion != 0 || resp.SupportedFeatures[0].MaxVersion != 1):
-		t.Errorf("version %d: supported %+v", version, resp.SupportedFeatures)
+	}
+	for _, f := range resp.FinalizedFeatures {
+		finalized = append(finalized, fmt.Sprint(f.Name, " ", f.MaxVersionLevel))
+		if f.MinVersionLevel != f.MaxVersionLevel {
+			t.Errorf("version %d: finalized %+v", version, f)
+		}
+	}
+	wantSupported, wantFinalized := want, want
+	if version < 3 || resp.ErrorCode != 0 {
+		wantFinalized = nil
+	}
+	if version <= 3 || resp.ErrorCode != 0 {
+		wantSupported = nil
+	}
+	if !slices.Equal(finalized, wantFinalized) || !slices.Equal(supported, wantSupported) {
+		t.Errorf("version %d, error %d: supported %v, finalized %v", version, resp.ErrorCode, supported, finalized)
 	}
 }
 

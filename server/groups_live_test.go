@@ -233,7 +233,7 @@ func awaitShards(t *testing.T, nodes []*Node) {
 				}
 			}
 			shards, all := n.broker.GroupShards()
-			return all && len(shards) == owned && owned >= 16/len(nodes)
+			return all && len(shards) == owned && owned >= 4/len(nodes)
 		})
 	}
 	shown := nodes[0].broker.Shown()

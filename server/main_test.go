@@ -62,7 +62,8 @@ func testLog(t testing.TB) *slog.Logger {
 // testConfig is a configuration with free ports and the given settings.
 func testConfig(t testing.TB, dir string, sets ...string) *Config {
 	t.Helper()
-	base := []string{"listeners=PLAINTEXT://127.0.0.1:0", "http.listeners=127.0.0.1:0", "log.dirs=" + dir}
+	base := []string{"listeners=PLAINTEXT://127.0.0.1:0", "http.listeners=127.0.0.1:0", "log.dirs=" + dir,
+		"offsets.topic.num.partitions=4", "transaction.state.log.num.partitions=4"} // each is a stream
 	cfg, err := LoadConfig(Sources{Sets: append(base, sets...)})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +85,17 @@ func startNode(t testing.TB, dir string, sets ...string) *Node {
 			t.Error(err)
 		}
 	})
+	return n
+}
+
+// served waits until the node serves all that is assigned to it.
+func served(t testing.TB, n *Node) *Node {
+	t.Helper()
+	for began := time.Now(); n.broker.NotReady() != nil; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("not ready: %v", n.broker.NotReady())
+		}
+	}
 	return n
 }
 

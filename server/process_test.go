@@ -320,9 +320,7 @@ func TestHTTP(t *testing.T) {
 		return resp.StatusCode, string(b)
 	}
 	defer http.DefaultClient.CloseIdleConnections()
-	for n.broker.NotReady() != nil && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	served(t, n)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/debug/pprof/": 200, "/debug/pprof/cmdline": 200, "/nothing": 404} {
 		if code, body := get(path); code != want {
 			t.Errorf("%s: %d %s", path, code, body)

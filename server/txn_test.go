@@ -215,6 +215,7 @@ func TestVerificationVerdicts(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	c := dial(t, n.Addr())
 	c.create("a", 1)
+	served(t, n)
 	wantCodes(t, "nobody knows of it", c.txn(12, "a", txnBatch(1, 0, 0, "x")), 49)
 	co := &asked{}
 	verifyBy(n, co.verify)
