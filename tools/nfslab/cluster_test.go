@@ -61,9 +61,12 @@ func (c *cluster) args() (out []string) {
 
 // end kills what still runs, once, for the tests that follow.
 func (c *cluster) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), allow(30*time.Second))
 	defer cancel()
 	for _, b := range c.all {
+		if c.t.Failed() {
+			c.t.Logf("calls of %s's broker that the kernel has not answered:\n%s", b.Host.Name(), waiting(ctx, b))
+		}
 		if err := b.Kill(ctx); err != nil {
 			c.t.Logf("%s: %v", b.Host.Name(), err) // gone, with its host perhaps
 		}
@@ -74,6 +77,16 @@ func (c *cluster) end() {
 		}
 	}
 	c.all = nil
+}
+
+// waiting is where in the kernel's NFS client a broker's threads are.
+func waiting(ctx context.Context, b *lab.Broker) string {
+	const stacks = `for s in /proc/%d/task/*/stack; do if grep -q nfs $s; then echo; cut -d' ' -f2 $s | grep -E 'nfs|sys_' | tr '\n' ' '; fi; done`
+	out, err := b.Host.Exec(ctx, fmt.Sprintf(stacks, b.PID))
+	if err != nil {
+		return err.Error()
+	}
+	return out
 }
 
 // start starts broker n again.
