@@ -25,7 +25,14 @@ const (
 	crowdPartitions = 64
 	killEvery       = 10 * time.Second
 	mostSettle      = 5 * time.Second  // after the last change
-	crowdSession    = 30 * time.Second // nobody ends without a word, and this machine is busy
+)
+
+// What leaves a classic group while that rebalances is a member again when the broker comes
+// back, until its session has ended; so sessions are shorter than a broker's life. Those of
+// the other protocol are long: there nobody ends without a word, and this machine is busy.
+const (
+	classicSession  = 6 * time.Second
+	consumerSession = 30 * time.Second
 )
 
 // TestGroupsOfAllMakes has groups of three makes of clients and of both protocols read
@@ -40,7 +47,7 @@ func TestGroupsOfAllMakes(t *testing.T) {
 		seed = number(s)
 	}
 	t.Logf("seed %d (KAAS_E2E_SEED)", seed)
-	b := startBroker(t, append(traffic.SessionSets(crowdSession), "group.initial.rebalance.delay.ms=500")...)
+	b := startBroker(t, append(traffic.SessionSets(consumerSession), "group.initial.rebalance.delay.ms=500")...)
 	l := newLive(t, b, seed)
 	for _, kind := range []crowdKind{
 		franzMembers("franz-go-classic", false, kgo.CooperativeStickyBalancer()),
@@ -83,7 +90,7 @@ type crowd struct {
 func newLive(t *testing.T, b *broker, seed int64) *live {
 	topics := []traffic.Topic{{Name: "records", Partitions: crowdPartitions}}
 	l := &live{t: t, b: b, seed: seed, env: &traffic.Env{
-		Seeds: []string{b.addr}, Log: history.NewRecorder(seed, nil), Topics: topics, Rate: 500, Seed: seed, Session: crowdSession,
+		Seeds: []string{b.addr}, Log: history.NewRecorder(seed, nil), Topics: topics, Rate: 500, Seed: seed, Session: classicSession,
 	}}
 	cl := newClient(t, b.addr)
 	t.Cleanup(cl.Close)
@@ -95,7 +102,11 @@ func newLive(t *testing.T, b *broker, seed int64) *live {
 }
 
 func (l *live) add(kind crowdKind) {
-	c := &crowd{crowdKind: kind, l: l, env: l.env, id: l.env.Group(kind.name, kind.next)}
+	session := time.Duration(0)
+	if kind.next {
+		session = consumerSession
+	}
+	c := &crowd{crowdKind: kind, l: l, env: l.env, id: l.env.Group(kind.name, session)}
 	for p := range int32(crowdPartitions) {
 		c.parts = append(c.parts, l.env.Log.Part(history.Part{Topic: "records", Index: p}))
 	}
@@ -171,8 +182,11 @@ func (l *live) killing() func(done <-chan struct{}) {
 	}
 }
 
-// change has members join and leave, by chance.
+// change has members join and leave, by chance. It does not wait for one to have left until
+// the end: that takes as long as the group cannot be heard.
 func (c *crowd) change() {
+	var leaving sync.WaitGroup
+	defer leaving.Wait()
 	for range crowdMembers {
 		c.join()
 	}
@@ -182,7 +196,7 @@ func (c *crowd) change() {
 			c.join()
 		} else {
 			i := c.rng.IntN(n)
-			c.members[i].Leave()
+			leaving.Go(c.members[i].Leave)
 			c.members = append(c.members[:i], c.members[i+1:]...)
 		}
 		select {
