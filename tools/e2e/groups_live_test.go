@@ -24,7 +24,7 @@ const (
 	crowdMembers    = 8
 	crowdPartitions = 64
 	killEvery       = 10 * time.Second
-	mostSettle      = 5 * time.Second  // after the last change
+	mostSettle      = 5 * time.Second // after the last change
 )
 
 // What leaves a classic group while that rebalances is a member again when the broker comes
