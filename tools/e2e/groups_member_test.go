@@ -84,7 +84,7 @@ func javaMembers(cp, name, protocol string) crowdKind {
 		}
 		properties := []string{"group.protocol=" + protocol, "auto.commit.interval.ms=500", "metadata.max.age.ms=5000", "reconnect.backoff.max.ms=500", "request.timeout.ms=5000"}
 		if protocol == "classic" {
-			properties = append(properties, "session.timeout.ms=30000", "heartbeat.interval.ms=500")
+			properties = append(properties, fmt.Sprint("session.timeout.ms=", classicSession.Milliseconds()), "heartbeat.interval.ms=500")
 		}
 		for _, p := range properties {
 			args = append(args, "--command-property", p)

@@ -52,7 +52,7 @@ func (o options) config() *kafka.ConfigMap {
 		"topic.metadata.refresh.interval.ms": 5000, "reconnect.backoff.max.ms": 500, "fetch.wait.max.ms": 200,
 	}
 	if o.protocol == "classic" {
-		c["session.timeout.ms"], c["heartbeat.interval.ms"], c["partition.assignment.strategy"] = 30000, 500, o.strategy
+		c["session.timeout.ms"], c["heartbeat.interval.ms"], c["partition.assignment.strategy"] = 6000, 500, o.strategy
 	}
 	return &c
 }

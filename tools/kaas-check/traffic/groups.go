@@ -34,15 +34,12 @@ func SessionSets(session time.Duration) []string {
 	}
 }
 
-// Group begins a consumer group of all topics in the history. Of one that the coordinator
-// assigns (KIP-848), a partition has one owner at a time.
-func (e *Env) Group(name string, oneOwner bool) int32 {
-	g := history.Group{Name: name}
+// Group begins a consumer group of all topics in the history. Of one with a session, a
+// partition has one owner at a time: the coordinator assigns it (KIP-848).
+func (e *Env) Group(name string, session time.Duration) int32 {
+	g := history.Group{Name: name, Session: int64(session)}
 	for _, t := range e.Topics {
 		g.Topics = append(g.Topics, t.Name)
-	}
-	if oneOwner {
-		g.Session = int64(e.session())
 	}
 	return e.Log.Group(g)
 }
@@ -68,7 +65,11 @@ type group struct {
 }
 
 func (g *group) Start() error {
-	g.id = g.env.Group(g.name, g.next)
+	session := time.Duration(0)
+	if g.next {
+		session = g.env.session()
+	}
+	g.id = g.env.Group(g.name, session)
 	g.rng = rand.New(rand.NewPCG(uint64(g.env.Seed), uint64(g.id)<<32))
 	for range 2 {
 		if err := g.join(); err != nil {
