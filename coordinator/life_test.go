@@ -67,6 +67,7 @@ func TestStopLeavesNothingToSeal(t *testing.T) {
 	v, _ := mount(t, dir)
 	b := start(t, v, options(t))
 	create(t, b, "a", 2)
+	eventually(t, "ready", b.Ready) // what is being opened is left as it is
 	stop(t, b)
 	v2, _ := mount(t, dir)
 	b2 := start(t, v2, options(t))

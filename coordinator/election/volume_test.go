@@ -129,8 +129,8 @@ func TestSleeperLoses(t *testing.T) {
 	get(t, b, "1")
 	for range 3 * keep {
 		ok(t, b.Update(t.Context(), record("2")))
+		tidied(b) // one that begins while another is under way is left to a later one
 	}
-	tidied(b)
 	if n := count(t, v); n != keep {
 		t.Errorf("%d records, want %d", n, keep)
 	}
