@@ -55,8 +55,8 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(facts) != 16 {
-		t.Errorf("%d kinds of events are registered: give the new one a line above", len(facts))
+	if len(registry.All()) != 16 {
+		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }
 

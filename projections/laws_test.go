@@ -228,7 +228,7 @@ func TestViewsHoldTogether(t *testing.T) {
 
 func TestApplyOfAnyBytesNeverPanics(t *testing.T) {
 	names := []string{"unheard-of"}
-	for name := range facts {
+	for name := range registry.All() {
 		names = append(names, name)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -264,7 +264,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzEvent(f *testing.F) {
-	for name, make := range facts {
+	for name, make := range registry.All() {
 		ev := mustEvent(f, make())
 		f.Add(name, []byte(ev.Data))
 	}

@@ -1,8 +1,6 @@
 package projections
 
 import (
-	"fmt"
-
 	"kaas.dev/kaas/metalog"
 )
 
@@ -15,15 +13,8 @@ func ClusterSchema() *metalog.Schema[*Cluster] {
 // left out; one whose bytes do not decode is an error and nothing is applied.
 func Apply(c *Cluster, evs []metalog.Event) (*Cluster, error) {
 	d := newDraft(c)
-	for i, ev := range evs {
-		if !Known(ev) {
-			continue
-		}
-		f, err := DecodeEvent(ev)
-		if err != nil {
-			return nil, fmt.Errorf("event %d of %d: %w", i+1, len(evs), err)
-		}
-		f.apply(d)
+	if err := registry.Each(evs, func(f Fact) { f.apply(d) }); err != nil {
+		return nil, err
 	}
 	return d.view(), nil
 }

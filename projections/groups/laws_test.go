@@ -294,7 +294,7 @@ func offsetsOf(g *Group) func(func(Offsets) bool) {
 }
 
 func TestApplyOfAnyBytesNeverPanics(t *testing.T) {
-	names := append([]string{"unheard-of"}, slices.Sorted(maps.Keys(facts))...)
+	names := append([]string{"unheard-of"}, slices.Sorted(maps.Keys(registry.All()))...)
 	rapid.Check(t, func(t *rapid.T) {
 		s := fold(t, NewShard(), anyEvents(t))
 		ev := metalog.Event{Type: rapid.SampledFrom(names).Draw(t, "type"), Data: rapid.SliceOfN(rapid.Byte(), 0, 60).Draw(t, "data")}

@@ -1,8 +1,6 @@
 package groups
 
 import (
-	"fmt"
-
 	"kaas.dev/kaas/metalog"
 )
 
@@ -15,15 +13,8 @@ func Schema() *metalog.Schema[*Shard] {
 // left out; one whose bytes do not decode is an error and nothing is applied.
 func Apply(s *Shard, evs []metalog.Event) (*Shard, error) {
 	d := newDraft(s)
-	for i, ev := range evs {
-		if !Known(ev) {
-			continue
-		}
-		f, err := DecodeEvent(ev)
-		if err != nil {
-			return nil, fmt.Errorf("event %d of %d: %w", i+1, len(evs), err)
-		}
-		d.apply(f)
+	if err := registry.Each(evs, func(f Fact) { d.apply(f) }); err != nil {
+		return nil, err
 	}
 	return d.view(), nil
 }

@@ -181,8 +181,8 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(facts) != 2 {
-		t.Errorf("%d kinds of events are registered: give the new one a line above", len(facts))
+	if len(registry.All()) != 2 {
+		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }
 
@@ -240,7 +240,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzEvent(f *testing.F) {
-	for name, make := range facts {
+	for name, make := range registry.All() {
 		f.Add(name, []byte(mustEvent(f, make()).Data))
 	}
 	f.Fuzz(func(t *testing.T, name string, data []byte) {

@@ -54,15 +54,8 @@ func Schema() *metalog.Schema[*Shard] {
 // left out; one whose bytes do not decode is an error and nothing is applied.
 func Apply(s *Shard, evs []metalog.Event) (*Shard, error) {
 	d := make(draft, len(evs))
-	for i, ev := range evs {
-		if !Known(ev) {
-			continue
-		}
-		f, err := DecodeEvent(ev)
-		if err != nil {
-			return nil, fmt.Errorf("event %d of %d: %w", i+1, len(evs), err)
-		}
-		f.apply(d)
+	if err := registry.Each(evs, func(f Fact) { f.apply(d) }); err != nil {
+		return nil, err
 	}
 	return &Shard{s.txns.With(d)}, nil
 }
