@@ -95,7 +95,7 @@ func (c *offsetCommitCall) refuse(t *projections.Topic, p *kmsg.OffsetCommitRequ
 }
 
 func (c *offsetCommitCall) commit(ctx context.Context) error {
-	shard, err := c.s.backend.GroupShard(c.req.Group)
+	shard, err := c.s.toWrite(c.req.Group)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
@@ -26,6 +27,9 @@ func (s *Server) joinGroup(_ context.Context, r *request) (reply, error) {
 		resp := kmsg.NewPtrJoinGroupResponse()
 		resp.MemberID = req.MemberID
 		shard, err := s.shardOf(req.Group)
+		if err == nil && tooLong(req) {
+			err = kerr.InvalidRequest
+		}
 		if err != nil {
 			resp.ErrorCode = s.groupFailure(kmsg.JoinGroup, err)
 			return resp
@@ -47,6 +51,15 @@ func (s *Server) joinGroup(_ context.Context, r *request) (reply, error) {
 		}
 		return resp
 	})
+}
+
+// tooLong reports a string that not every version of the answers to others could hold.
+func tooLong(req *kmsg.JoinGroupRequest) bool {
+	n := max(len(req.MemberID), len(or(req.InstanceID, "")), len(req.ProtocolType))
+	for i := range req.Protocols {
+		n = max(n, len(req.Protocols[i].Name))
+	}
+	return n > maxString
 }
 
 func joinRequest(r *request, req *kmsg.JoinGroupRequest) classic.JoinRequest {

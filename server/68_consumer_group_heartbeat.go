@@ -45,7 +45,7 @@ func (s *Server) consumerHeartbeat(ctx context.Context, r *request, req *kmsg.Co
 	if req.Group == "" {
 		return consumer.HeartbeatResponse{}, fmt.Errorf("%w: the group ID is empty", kerr.InvalidRequest)
 	}
-	shard, err := s.backend.GroupShard(req.Group)
+	shard, err := s.toWrite(req.Group)
 	if err != nil {
 		return consumer.HeartbeatResponse{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"net"
 	"slices"
 
@@ -33,6 +34,18 @@ func (s *Server) inGroupTurn(r *request, answer func(context.Context) kmsg.Respo
 // about no group in particular, and pass for "".
 func (s *Server) shardOf(group string) (groupShard, error) {
 	if group == "" {
+		return nil, kerr.InvalidGroupID
+	}
+	return s.toWrite(group)
+}
+
+// maxString is the longest string that every version of every response can hold: flexible
+// versions would take longer ones, which the others could then not tell.
+const maxString = math.MaxInt16
+
+// toWrite is the shard of a group that may come to be by the request.
+func (s *Server) toWrite(group string) (groupShard, error) {
+	if len(group) > maxString {
 		return nil, kerr.InvalidGroupID
 	}
 	return s.backend.GroupShard(group)

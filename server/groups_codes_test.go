@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -166,5 +168,45 @@ func clearGroup(req kmsg.Request) {
 		r.Groups = []string{""}
 	case *kmsg.DeleteGroupsRequest:
 		r.Groups = []string{""}
+	}
+}
+
+// What is longer than an old version of an answer can hold would make answers to everybody
+// unreadable, ListGroups before version 3 among them.
+func TestGroupNamesFitEveryVersion(t *testing.T) {
+	c := dial(t, startNode(t, t.TempDir()).Addr())
+	id := c.create("t", 1)
+	c.awaitGroup("g")
+	long := strings.Repeat("g", math.MaxInt16+1)
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Version, commit.Group = 9, long
+	commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", TopicID: id, Partitions: []kmsg.OffsetCommitRequestTopicPartition{kmsg.NewOffsetCommitRequestTopicPartition()}}}
+	if code := c.ask(commit).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode; code != 24 {
+		t.Errorf("commit: error %d", code)
+	}
+	beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	beat.Version, beat.Group, beat.MemberID, beat.RebalanceTimeoutMillis = 1, long, "m", 10_000
+	beat.SubscribedTopicNames, beat.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	if code := c.ask(beat).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode; code != 24 {
+		t.Errorf("heartbeat: error %d", code)
+	}
+	for _, change := range []func(*kmsg.JoinGroupRequest){
+		func(r *kmsg.JoinGroupRequest) { r.Group = long },
+		func(r *kmsg.JoinGroupRequest) { r.ProtocolType = long },
+		func(r *kmsg.JoinGroupRequest) { r.Protocols[0].Name = long },
+		func(r *kmsg.JoinGroupRequest) { r.InstanceID = &long },
+	} {
+		inst := "i"
+		r := joinReq("g", "", &inst)
+		r.Version = 9
+		change(r)
+		if code := c.ask(r).(*kmsg.JoinGroupResponse).ErrorCode; code != 24 && code != 42 {
+			t.Errorf("join: error %d", code)
+		}
+	}
+	for v := int16(0); v <= 5; v++ {
+		if got := c.ask(&kmsg.ListGroupsRequest{Version: v}).(*kmsg.ListGroupsResponse); got.ErrorCode != 0 || len(got.Groups) != 0 {
+			t.Errorf("ListGroups version %d: %d groups, error %d", v, len(got.Groups), got.ErrorCode)
+		}
 	}
 }

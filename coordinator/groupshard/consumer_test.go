@@ -121,3 +121,28 @@ func (b *bench) joinWith(sh *Shard, topic projections.TopicID, partitions ...int
 	}
 	return j.MemberID, j.Generation
 }
+
+// A classic member that is not heard any more when its group goes over to the
+// next-generation protocol is taken out, and what it had goes to others.
+func TestSilentClassicMemberIsFencedAfterTheChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		topic := b.topic("t", 2)
+		sh := b.owner(1)
+		member, _ := b.joinWith(sh, topic, 0, 1)
+		n := b.mustBeat(sh, "n", 0, nil)
+		if len(n.Assignment[topic]) != 0 {
+			t.Fatalf("what the classic member has is given to n: %v", n.Assignment)
+		}
+		for range 10 {
+			time.Sleep(6 * time.Second)
+			n = b.mustBeat(sh, "n", n.MemberEpoch, nil)
+		}
+		if g := sh.group("g"); g.Consumer.Members[member] != nil {
+			t.Error("a classic member that has said nothing for a minute is still a member")
+		}
+		if len(n.Assignment[topic]) != 2 {
+			t.Errorf("n has %v", n.Assignment)
+		}
+	})
+}

@@ -61,6 +61,7 @@ func (s *Shard) turned(id string) {
 	case s.mu.ended:
 	case l != nil && isConsumer(g):
 		s.closeLocked(l, kerr.RebalanceInProgress)
+		s.watchMembersLocked(s.opt.View(), g, now) // one that is dead already would have no deadline else
 	case l == nil && isClassic(g):
 		l = s.makeLiveLocked(id, g.Classic, now)
 		l.g.Rebalance(now)

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"sync"
 
 	"kaas.dev/kaas/projections"
@@ -44,13 +45,15 @@ func (m *Memory) look(t Topics, f func()) {
 	f()
 }
 
-// compile makes an expression match whole names only. It checks it as it stands
-// first: anchors would make a whole of some that are none, such as "a)(b".
+// compile makes an expression match whole names only. It is read as it stands first:
+// anchors would make a whole of some that are none, such as "a)(b", and take the end
+// from some that have none, such as `\Qa`.
 func compile(expr string) (*regexp.Regexp, error) {
-	if _, err := regexp.Compile(expr); err != nil {
+	x, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
 		return nil, err
 	}
-	return regexp.Compile(`\A(?:` + expr + `)\z`)
+	return regexp.Compile(`\A(?:` + x.String() + `)\z`)
 }
 
 // matching returns the topics whose names the expression matches, by name.
