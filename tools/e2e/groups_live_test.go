@@ -178,8 +178,12 @@ func (l *live) killing() func(done <-chan struct{}) {
 				}
 				return
 			case <-time.After(killEvery):
+				at := l.env.Log.Now()
 				l.b.kill()
 				l.b.start()
+				l.env.Log.Add(history.Op{
+					Kind: history.Fault, Outcome: history.OK, Part: -1, Epoch: -1, Offset: -1, Invoke: at, Complete: l.env.Log.Now(), Text: "kill -9 and start of the broker",
+				})
 			}
 		}
 	}
