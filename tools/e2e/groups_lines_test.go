@@ -25,6 +25,10 @@ func TestLinesOfMembers(t *testing.T) {
 	c.heardJava(m, "2026-11-30T04:29:05.758Z [main] INFO org.x - Setting offset for partition records-1 to the committed offset FetchPosition{offset=20, offsetEpoch=Optional[0]}")
 	c.heardJava(m, "2026-11-30T04:29:05.758Z [main] INFO org.x - [Consumer groupId=g] Found no committed offset for partition records-0")
 	c.heardJava(m, "Partition:1\tOffset:77")
+	c.heardJava(m, "2026-11-30T04:29:06.000Z [b] DEBUG org.x - Enqueuing OffsetCommit request for offsets: {records-0=OffsetAndMetadata{offset=3, leaderEpoch=0, metadata=''}, records-1=OffsetAndMetadata{offset=8, leaderEpoch=0, metadata=''}}")
+	c.heardJava(m, "2026-11-30T04:29:07.000Z [b] DEBUG org.x - OffsetCommit completed successfully for offset 8 partition records-1")
+	c.heardJava(m, "2026-11-30T04:29:08.000Z [b] DEBUG org.x - Sending OffsetCommit request with {records-0=OffsetAndMetadata{offset=4, leaderEpoch=null, metadata=''}} to coordinator x")
+	c.heardJava(m, "2026-11-30T04:29:09.000Z [b] DEBUG org.x - Committed offset 4 for partition records-0")
 	given := log.At(time.Date(2026, 11, 30, 4, 29, 2, 276e6, time.UTC))
 	want := []history.Op{
 		{Kind: history.Process, Outcome: history.OK, Part: 1, Offset: 5, Count: 3, Invoke: at(2)},
@@ -35,6 +39,9 @@ func TestLinesOfMembers(t *testing.T) {
 		{Kind: history.Observe, Outcome: history.OK, Part: 1, Offset: 20, Count: 1, Invoke: given},
 		{Kind: history.Observe, Outcome: history.OK, Part: 0, Offset: -1, Count: 1, Invoke: given},
 		{Kind: history.Process, Outcome: history.OK, Part: 1, Offset: 77, Count: 1},
+		{Kind: history.Commit, Outcome: history.OK, Part: 1, Offset: 8, Invoke: given + 3724e6},
+		{Kind: history.Commit, Outcome: history.Unknown, Part: 0, Offset: 3, Invoke: given + 3724e6},
+		{Kind: history.Commit, Outcome: history.OK, Part: 0, Offset: 4, Invoke: given + 5724e6},
 	}
 	got := log.History().Ops
 	if len(got) != len(want) {

@@ -103,7 +103,7 @@ func newLive(t *testing.T, b *broker, seed int64) *live {
 
 func (l *live) add(kind crowdKind) {
 	session := time.Duration(0)
-	if kind.next {
+	if kind.owners {
 		session = consumerSession
 	}
 	c := &crowd{crowdKind: kind, l: l, env: l.env, id: l.env.Group(kind.name, session)}

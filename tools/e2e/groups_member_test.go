@@ -32,6 +32,7 @@ type groupMember interface {
 // crowdKind is a make of client and a protocol.
 type crowdKind struct {
 	name    string
+	owners  bool // a partition has one owner at a time, as the members are told
 	next    bool // the next-generation protocol (KIP-848)
 	changes int
 	every   time.Duration // between two changes, on average
@@ -40,11 +41,13 @@ type crowdKind struct {
 }
 
 func franzMembers(name string, next bool, balancer kgo.GroupBalancer) crowdKind {
-	return crowdKind{name: name, next: next, changes: 200, every: 400 * time.Millisecond, join: func(c *crowd, n int) (groupMember, error) {
+	return crowdKind{name: name, owners: next, next: next, changes: 200, every: 400 * time.Millisecond, join: func(c *crowd, n int) (groupMember, error) {
 		return c.env.Join(c.id, c.name, next, balancer, n)
 	}}
 }
 
+// rdkafkaMembers are members of librdkafka. This version has the next-generation protocol as
+// a preview, so whether a partition has one owner is not looked at.
 func rdkafkaMembers(t *testing.T, name, protocol string) crowdKind {
 	bin, err := buildRdkafka()
 	if err != nil {
@@ -78,6 +81,8 @@ func javaMembers(cp, name, protocol string) crowdKind {
 			"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 			"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
 			"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.consumer.internals=info",
+			"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.consumer.internals.CommitRequestManager=debug",
+			"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.consumer.internals.ConsumerCoordinator=debug",
 			"-cp", cp, "org.apache.kafka.tools.consumer.ConsoleConsumer",
 			"--bootstrap-server", c.env.Seeds[0], "--topic", c.env.Topics[0].Name, "--group", c.name, "--from-beginning",
 			"--formatter-property", "print.partition=true", "--formatter-property", "print.offset=true", "--formatter-property", "print.value=false",
@@ -243,11 +248,14 @@ func (m *memberProcess) committed(part, at int64, outcome history.Outcome) {
 var (
 	javaRecord = regexp.MustCompile(`^Partition:(\d+)\tOffset:(\d+)`)
 	javaGiven  = regexp.MustCompile(`^(\S+) .*(Adding newly assigned partitions|Reconciling assignment with)`)
+	javaSends  = regexp.MustCompile(`^(\S+) .*(Enqueuing OffsetCommit request for offsets|Sending OffsetCommit request with)(.*)`)
+	javaOffset = regexp.MustCompile(`records-(\d+)=OffsetAndMetadata\{offset=(\d+)`)
+	javaCommit = regexp.MustCompile(`^(\S+) .*(?:OffsetCommit completed successfully for offset|Committed offset) (\d+) (?:for )?partition records-(\d+)`)
 	javaBegins = regexp.MustCompile(`Setting offset for partition \S+-(\d+) to the committed offset FetchPosition\{offset=(\d+),|Found no committed offset for partition \S+-(\d+)`)
 )
 
 // heardJava takes a line of the console consumer: a record, or what its client logs of
-// where it begins. It asks for that after it was given partitions.
+// what it commits and where it begins. It asks for that after it was given partitions.
 func (c *crowd) heardJava(m *memberProcess, line string) {
 	log, now := c.env.Log, c.env.Log.Now()
 	if r := javaRecord.FindStringSubmatch(line); r != nil {
@@ -256,10 +264,47 @@ func (c *crowd) heardJava(m *memberProcess, line string) {
 		if at, err := time.Parse(time.RFC3339Nano, g[1]); err == nil {
 			m.given.Store(log.At(at))
 		}
+	} else if s := javaSends.FindStringSubmatch(line); s != nil {
+		c.javaSent(m, s[1], s[3])
+	} else if d := javaCommit.FindStringSubmatch(line); d != nil {
+		m.javaCommitted(d[1], number(d[3]), number(d[2]))
 	} else if b := javaBegins.FindStringSubmatch(line); b != nil && b[1] != "" {
 		log.Observe(m.proc, c.parts[number(b[1])], history.Committed, number(b[2]), -1, m.given.Load())
 	} else if b != nil {
 		log.Observe(m.proc, c.parts[number(b[3])], history.Committed, -1, -1, m.given.Load())
+	}
+}
+
+// javaSent notes a commit that is under way. What comes of it is not known where another
+// follows before it is acknowledged.
+func (c *crowd) javaSent(m *memberProcess, at, offsets string) {
+	t, err := time.Parse(time.RFC3339Nano, at)
+	if err != nil {
+		return
+	}
+	now := c.env.Log.At(t)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range javaOffset.FindAllStringSubmatch(offsets, -1) {
+		part := number(o[1])
+		if m.commits[part].Offset != number(o[2]) {
+			m.committed(part, now, history.Unknown)
+		}
+		m.commits[part] = history.Op{Kind: history.Commit, Proc: m.proc, Part: c.parts[part], Epoch: -1, Offset: number(o[2]), Invoke: now}
+	}
+}
+
+// javaCommitted notes an acknowledgement, of the newest commit if it is of that.
+func (m *memberProcess) javaCommitted(at string, part, offset int64) {
+	t, err := time.Parse(time.RFC3339Nano, at)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.c.env.Log.At(t.Add(time.Millisecond)) // times are told in whole ones
+	if op, ok := m.commits[part]; ok && op.Offset == offset {
+		m.committed(part, now, history.OK)
 	}
 }
 
