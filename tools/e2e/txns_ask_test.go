@@ -220,3 +220,17 @@ func (c *cluster) stable(topic string) {
 		return ok
 	})
 }
+
+// stableEnds are the last stable offsets of the copy's partitions 0 and 1.
+func (l *copying) stableEnds() (ends [2]int64) {
+	l.t.Helper()
+	os, err := kadm.NewClient(l.client()).ListCommittedOffsets(l.t.Context(), "copy")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for p := range ends {
+		o, _ := os.Lookup("copy", int32(p))
+		ends[p] = o.Offset
+	}
+	return ends
+}

@@ -78,17 +78,23 @@ type copying struct {
 
 const mustNotBeSeen = "aborted "
 
-func startCopy(t *testing.T, seeds ...string) *copying {
+// newCopying makes the topics.
+func newCopying(t *testing.T, seeds ...string) *copying {
 	t.Helper()
 	l := &copying{t: t, seeds: seeds}
-	cl := l.client()
-	rs, err := kadm.NewClient(cl).CreateTopics(t.Context(), copyParts, 1, nil, "source", "copy")
+	rs, err := kadm.NewClient(l.client()).CreateTopics(t.Context(), copyParts, 1, nil, "source", "copy")
 	if err == nil {
 		err = rs.Error()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func startCopy(t *testing.T, seeds ...string) *copying {
+	t.Helper()
+	l := newCopying(t, seeds...)
 	var making, working context.Context
 	making, l.stop = context.WithCancel(t.Context())
 	working, l.halt = context.WithCancel(t.Context())
