@@ -39,6 +39,12 @@ func newCluster(t *testing.T) *cluster { return &cluster{t, t.TempDir(), &networ
 func (c *cluster) join(id int32, change ...func(*Options)) *member {
 	c.t.Helper()
 	v, f := mount(c.t, c.dir)
+	return c.joinOn(v, f, id, change...)
+}
+
+// joinOn starts it on a volume that is mounted.
+func (c *cluster) joinOn(v *substrate.Volume, f *faulty, id int32, change ...func(*Options)) *member {
+	c.t.Helper()
 	c.net.mu.Lock()
 	c.net.ports++
 	port := c.net.ports

@@ -100,7 +100,13 @@ func (p *Partition) WriteMarker(ctx context.Context, m Marker) (*Appended, error
 		a.LogAppendTime = b.maxTime()
 		b.stamp(a.LogAppendTime)
 	}
-	return a, p.enqueue(a, b, func() (bool, error) { return false, p.mu.producers.judgeMarker(m) })
+	return a, p.enqueue(a, b, func() (bool, error) {
+		err := p.mu.producers.judgeMarker(m)
+		if err == nil {
+			p.mu.producers.breakGuard(m)
+		}
+		return false, err
+	})
 }
 
 func (p *Partition) mayAppend(ctx context.Context) error {

@@ -200,7 +200,7 @@ func (ps *producers) note(b batch, now, hw int64) {
 		s.txn = s.base + 1
 		ps.txns.begin(p.id, s.base)
 	}
-	if len(ps.verifying) > 0 && b.attrs()&attrTransactional != 0 {
+	if len(ps.verifying) > 0 && b.attrs()&attrTransactional != 0 && !marker {
 		delete(ps.verifying, p.id)
 	}
 	p.push(s, hw)

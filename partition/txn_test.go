@@ -231,11 +231,18 @@ func TestVerificationGuard(t *testing.T) {
 		t.Error("the transaction is open, and is to be verified")
 	}
 	ok(t, late(0, 0, 1))
-	if _, needed := p.StartVerification(1, 1, 0, false); !needed {
+	next, needed := p.StartVerification(1, 1, 0, true)
+	if !needed {
 		t.Error("another epoch is not to be verified")
 	}
 	ok(t, end(1, 1, true, 0, 2)(p))
 	wantCode(t, late(again, 1, 0), kerr.InvalidTxnState)
+	// That was the end of the transaction before, for which the coordinator had this one wait.
+	ok(t, late(next, 1, 0))
+	ok(t, end(1, 2, true, 0, 2)(p))
+	broken, _ := p.StartVerification(1, 2, 0, true)
+	ok(t, end(1, 3, false, 0, 2)(p))
+	wantCode(t, late(broken, 2, 0), kerr.InvalidProducerEpoch)
 }
 
 // While an earlier batch waits for its verification, a later one does not go before it.

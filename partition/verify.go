@@ -108,6 +108,15 @@ func (p *Partition) fenced(b batch) error {
 	return nil
 }
 
+// breakGuard takes the coordinator's word back where a marker may be the end of what it was
+// about. From transaction version 2 on a marker ends transactions of lower epochs: who has its
+// epoch has asked for the next one.
+func (ps *producers) breakGuard(m Marker) {
+	if v, there := ps.verifying[m.ProducerID]; there && (v.epoch < m.ProducerEpoch || v.epoch == m.ProducerEpoch && m.Version < 2) {
+		delete(ps.verifying, m.ProducerID)
+	}
+}
+
 // dropGuards forgets verifications that nobody came back from.
 func (ps *producers) dropGuards(now int64, idle time.Duration) {
 	for id, v := range ps.verifying {

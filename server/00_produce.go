@@ -91,9 +91,13 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 	if err := c.refuse(in, t); err != nil {
 		return err
 	}
-	part, err := c.s.backend.Partition(t.ID, p.Partition)
-	if err != nil {
-		return err
+	check := c.checked(t.ID, p.Partition)
+	if check == nil {
+		part, err := c.s.backend.Partition(t.ID, p.Partition)
+		check = &txnCheck{part: part, err: err}
+	}
+	if check.err != nil {
+		return check.err
 	}
 	if isTransactional(p.Records) && c.req.TransactionID == nil {
 		return kerr.TransactionalIDAuthorizationFailed // whose transaction would it be?
@@ -102,12 +106,7 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 		return fmt.Errorf("%w: zstd is for version 7 and later (KIP-110)", kerr.UnsupportedCompressionType)
 	}
 	records := recordCount(p.Records) // before the buffer is the partition's
-	var a *partition.Appended
-	if check := c.checked(t.ID, p.Partition); check == nil {
-		a, err = part.Append(ctx, p.Records)
-	} else if err = check.err; err == nil {
-		a, err = part.AppendTxn(ctx, p.Records, check.guard)
-	}
+	a, err := check.part.AppendTxn(ctx, p.Records, check.guard)
 	if err != nil {
 		return err
 	}

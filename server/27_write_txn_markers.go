@@ -89,6 +89,6 @@ func (s *Server) endInGroups(m partition.Marker, shard int32) func(context.Conte
 		if err != nil {
 			return err
 		}
-		return g.EndTxn(ctx, groupshard.Producer{ID: m.ProducerID, Epoch: m.ProducerEpoch}, m.Commit)
+		return g.EndTxn(ctx, groupshard.Producer{ID: m.ProducerID, Epoch: m.ProducerEpoch}, m.Commit, m.Version)
 	}
 }

@@ -98,13 +98,14 @@ func (c *txnOffsetCall) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	guard, release := shard.Guard(c.req.ProducerID)
+	producer := groupshard.Producer{ID: c.req.ProducerID, Epoch: c.req.ProducerEpoch}
+	guard, release := shard.Guard(producer)
 	defer release()
 	if err := c.join(ctx); err != nil {
 		return err
 	}
 	return shard.CommitTxn(ctx, groupshard.Commit{Group: c.req.Group, MemberID: c.req.MemberID, InstanceID: c.req.InstanceID,
-		Generation: c.req.Generation, Topics: c.topics}, groupshard.Producer{ID: c.req.ProducerID, Epoch: c.req.ProducerEpoch}, guard)
+		Generation: c.req.Generation, Topics: c.topics}, producer, guard)
 }
 
 // join has the transaction's coordinator say that the group's shard is part of it.

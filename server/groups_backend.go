@@ -23,10 +23,10 @@ type groupShard interface {
 	Commit(ctx context.Context, c groupshard.Commit) error
 	// CommitTxn stages offsets in a transaction that the group's shard is part of; Guard is
 	// taken before anybody says that it is.
-	Guard(producer int64) (*groupshard.TxnGuard, func())
+	Guard(p groupshard.Producer) (*groupshard.TxnGuard, func())
 	CommitTxn(ctx context.Context, c groupshard.Commit, p groupshard.Producer, guard *groupshard.TxnGuard) error
 	// EndTxn ends what a producer has staged in any group of the shard.
-	EndTxn(ctx context.Context, p groupshard.Producer, commit bool) error
+	EndTxn(ctx context.Context, p groupshard.Producer, commit bool, version int8) error
 	// Fetch returns the group's newest committed state, nil if there is none.
 	Fetch(ctx context.Context, group string, member *string, epoch int32) (*groups.Group, error)
 	Describe(ctx context.Context, group string) (groupshard.Description, error)

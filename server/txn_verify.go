@@ -55,14 +55,18 @@ func (s *Server) askTransaction(ctx context.Context, ask TxnPartitions) []error 
 // verifyWait bounds how long a connection's reader waits for a coordinator's word.
 const verifyWait = 5 * time.Second
 
-// txnCheck is what came of asking about one partition.
+// txnCheck is what was found out about one partition of a transactional request.
 type txnCheck struct {
 	TxnPartition
+	// part is the partition that was looked at, and the only one that counts: one that is
+	// opened while the coordinator is asked knows of no guard.
+	part  *partition.Partition
 	guard partition.Guard
+	asked bool // about it, for the transaction begins there
 	err   error
 }
 
-// checked is what was found out about a partition that was asked about, or nil.
+// checked is what was found out about a partition, or nil.
 func (c *produceCall) checked(id projections.TopicID, index int32) *txnCheck {
 	for i := range c.checks {
 		if k := &c.checks[i]; k.TopicID == id && k.Partition == index {
@@ -88,8 +92,13 @@ func (c *produceCall) verifyTxn(ctx context.Context) {
 		}
 		for j := range in.Partitions {
 			b := in.Partitions[j].Records
-			part, err := c.s.backend.Partition(t.ID, in.Partitions[j].Partition)
-			if err != nil || !isTransactional(b) || len(b) < sequenceEnd {
+			if !isTransactional(b) || len(b) < sequenceEnd {
+				continue
+			}
+			at := TxnPartition{Topic: t.Name, TopicID: t.ID, Partition: in.Partitions[j].Partition}
+			part, err := c.s.backend.Partition(t.ID, at.Partition)
+			if err != nil {
+				c.checks = append(c.checks, txnCheck{TxnPartition: at, err: err})
 				continue
 			}
 			id, epoch, sequence := producerOf(b)
@@ -99,22 +108,22 @@ func (c *produceCall) verifyTxn(ctx context.Context) {
 			if id != ask.ProducerID || epoch != ask.ProducerEpoch {
 				mixed = fmt.Errorf("%w: a transactional request is one producer's", kerr.InvalidProducerIDMapping)
 			}
-			if g, needed := part.StartVerification(id, epoch, sequence, ask.Add); needed {
-				at := TxnPartition{Topic: t.Name, TopicID: t.ID, Partition: in.Partitions[j].Partition}
+			g, needed := part.StartVerification(id, epoch, sequence, ask.Add)
+			if needed {
 				ask.Partitions = append(ask.Partitions, at)
-				c.checks = append(c.checks, txnCheck{TxnPartition: at, guard: g})
 			}
+			c.checks = append(c.checks, txnCheck{TxnPartition: at, part: part, guard: g, asked: needed})
 		}
 	}
 	c.askCoordinator(ctx, ask, mixed)
 }
 
-// askCoordinator fills in the errors of c.checks.
+// askCoordinator fills in the errors of those of c.checks that it is asked about.
 func (c *produceCall) askCoordinator(ctx context.Context, ask TxnPartitions, refused error) {
-	if len(c.checks) == 0 {
+	if len(ask.Partitions) == 0 {
 		return
 	}
-	errs := make([]error, len(c.checks))
+	var errs []error
 	if refused == nil {
 		ctx, cancel := context.WithTimeout(ctx, verifyWait)
 		defer cancel()
@@ -124,11 +133,16 @@ func (c *produceCall) askCoordinator(ctx context.Context, ask TxnPartitions, ref
 		}
 		errs = verify(ctx, ask)
 	}
+	n := 0
 	for i := range c.checks {
 		k := &c.checks[i]
-		if k.err = refused; refused == nil {
-			k.err = produceVerdict(errs[i], c.req.Version)
+		if !k.asked {
+			continue
 		}
+		if k.err = refused; refused == nil {
+			k.err = produceVerdict(errs[n], c.req.Version)
+		}
+		n++
 	}
 }
 

@@ -168,9 +168,9 @@ func codes(t testing.TB, resp kmsg.Response) (out []int16) {
 }
 
 // Guard is never broken.
-func (f *fakeShard) Guard(int64) (*groupshard.TxnGuard, func()) {
+func (f *fakeShard) Guard(groupshard.Producer) (*groupshard.TxnGuard, func()) {
 	return new(groupshard.TxnGuard), func() {}
 }
 
 // EndTxn is asked of real shards only.
-func (f *fakeShard) EndTxn(context.Context, groupshard.Producer, bool) error { return nil }
+func (f *fakeShard) EndTxn(context.Context, groupshard.Producer, bool, int8) error { return nil }

@@ -20,11 +20,24 @@ type Producer struct {
 // TxnGuard stands for one question to a producer's coordinator, whether this shard is part of
 // its transaction. It is broken by an end of that producer's transaction that comes before the
 // answer is used: what would be staged then, nobody would end (KIP-890).
-type TxnGuard struct{ broken bool }
+type TxnGuard struct {
+	epoch  int16
+	broken bool
+}
+
+// epochRaising is the transaction version from which on an end has a higher epoch than what
+// it ends. The producer's next transaction has the end's.
+const epochRaising = 2
+
+// ends reports whether an end in an epoch may be that of a transaction in another.
+func ends(end, txn int16, version int8) bool {
+	return txn < end || txn == end && version < epochRaising
+}
 
 // Guard is to be taken before the coordinator is asked, and released in the end.
-func (s *Shard) Guard(producer int64) (g *TxnGuard, release func()) {
-	g = new(TxnGuard)
+func (s *Shard) Guard(p Producer) (g *TxnGuard, release func()) {
+	g = &TxnGuard{epoch: p.Epoch}
+	producer := p.ID
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.guards[producer] == nil {
@@ -80,13 +93,13 @@ func (s *Shard) stagedLocked(producer int64, group string) {
 }
 
 // EndTxn ends what the producer has staged in any group of the shard, as a transaction
-// marker of the epoch does in a partition: of an earlier epoch it means nothing. To do it
-// once more does nothing.
-func (s *Shard) EndTxn(ctx context.Context, p Producer, commit bool) error {
+// marker of the epoch and of a transaction version does in a partition: of an earlier epoch it
+// means nothing. To do it once more does nothing, though the next transaction has begun.
+func (s *Shard) EndTxn(ctx context.Context, p Producer, commit bool, version int8) error {
 	err := s.publish(ctx, "transaction ended", func(st *groups.Shard) (fs []groups.Fact, _ error) {
-		s.breakGuards(p.ID)
+		s.breakGuards(p, version)
 		for _, id := range s.stagedIn(st, p.ID) {
-			if st.Group(id).Pending[p.ID].Epoch <= p.Epoch {
+			if ends(p.Epoch, st.Group(id).Pending[p.ID].Epoch, version) {
 				fs = append(fs, &groups.TxnOffsetsEnded{Group: id, Producer: p.ID, Committed: commit, Time: s.nowMs()})
 			}
 		}
@@ -103,11 +116,11 @@ func (s *Shard) EndTxn(ctx context.Context, p Producer, commit bool) error {
 }
 
 // breakGuards is called where the stream orders an end.
-func (s *Shard) breakGuards(producer int64) {
+func (s *Shard) breakGuards(p Producer, version int8) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for g := range s.mu.guards[producer] {
-		g.broken = true
+	for g := range s.mu.guards[p.ID] {
+		g.broken = g.broken || ends(p.Epoch, g.epoch, version)
 	}
 }
 

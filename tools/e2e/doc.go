@@ -34,6 +34,9 @@
 //     record and begin nowhere behind what is committed, while members come and go and
 //     the broker is killed; and they settle within seconds.
 //   - What a group has committed survives sweeps and restarts; a deleted group does not.
+//   - Topics are copied in transactions, each record once and no aborted one, while brokers and
+//     coordinators are killed: by franz-go's group sessions and by Kafka's own copier. A zombie
+//     is refused by every partition, and Kafka's tool ends what is left open.
 //   - One broker coordinates a group, and its loss ends no member's session.
 //   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
 //     each finished before the next began, as the kernel saw them.

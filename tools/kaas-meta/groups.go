@@ -48,7 +48,7 @@ func (a *app) groupsCommand() *cobra.Command {
 
 // showGroups tells of every shard that can be read, and fails if one cannot.
 func (a *app) showGroups(ctx context.Context, v *substrate.Volume) error {
-	shards, err := groupShards(v)
+	shards, err := groupKind.list(v)
 	if err != nil {
 		return err
 	}
@@ -74,16 +74,9 @@ func (a *app) showGroups(ctx context.Context, v *substrate.Volume) error {
 
 // showGroup tells of one group.
 func (a *app) showGroup(ctx context.Context, v *substrate.Volume, id string, at substrate.Position) error {
-	shard, err := shardOf(ctx, v, id)
+	shard, s, err := groupKind.shardOf(ctx, v, id)
 	if err != nil {
 		return err
-	}
-	s, err := findShard(ctx, v, shard)
-	if err != nil {
-		return err
-	}
-	if s.absent {
-		return fmt.Errorf("there is no group %q: nobody has owned %s yet", id, s.label)
 	}
 	snap, err := readGroups(ctx, v, shard, at)
 	if err != nil {
@@ -101,18 +94,6 @@ func (a *app) showGroup(ctx context.Context, v *substrate.Volume, id string, at 
 		Position string `json:"position"`
 		groupState
 	}{snap.Pos.String(), state})
-}
-
-func shardOf(ctx context.Context, v *substrate.Volume, id string) (int32, error) {
-	view, err := readCluster(ctx, v)
-	if err != nil {
-		return 0, err
-	}
-	shard, ok := view.ShardOf(projections.ShardGroups, id)
-	if !ok {
-		return 0, fmt.Errorf("there is no group %q: no broker has made the shards yet", id)
-	}
-	return shard, nil
 }
 
 // readGroups reads a shard at a position, zero being the newest.

@@ -3,9 +3,10 @@
 // at all. These commands work on the directory, with or without brokers running, and
 // change nothing; probe writes, in a directory of its own.
 //
-//	kaas-meta --dir DIR log  [--stream cluster|groups/NN|topics/TOPIC/PARTITION] [-o table|json|yaml]
+//	kaas-meta --dir DIR log  [--stream cluster|groups/NN|txns/NN|topics/TOPIC/PARTITION] [-o table|json|yaml]
 //	kaas-meta --dir DIR dump [--stream …] [--at POSITION] [-o yaml|json]
 //	kaas-meta --dir DIR groups [GROUP] [--at POSITION] [-o table|json|yaml]
+//	kaas-meta --dir DIR txns [TRANSACTIONAL-ID] [--at POSITION] [-o table|json|yaml]
 //	kaas-meta --dir DIR verify [-o table|json|yaml]
 //	kaas-meta --dir DIR probe [-o table|json|yaml]
 //
@@ -53,7 +54,7 @@ func rootCommand(out io.Writer) *cobra.Command {
 	}
 	cmd.SetOut(out)
 	cmd.PersistentFlags().StringVar(&a.dir, "dir", "", "the volume's directory (log.dirs of its brokers)")
-	cmd.AddCommand(a.logCommand(), a.dumpCommand(), a.groupsCommand(), a.verifyCommand(), a.probeCommand())
+	cmd.AddCommand(a.logCommand(), a.dumpCommand(), a.groupsCommand(), a.txnsCommand(), a.verifyCommand(), a.probeCommand())
 	return cmd
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/projections/txns"
 )
 
 // stream is a stream of the volume with what the commands do to it, whatever the
@@ -70,20 +70,32 @@ func groupsStream(v *substrate.Volume, shard int32) *stream {
 	}, groups.Schema(), func(s *groups.Shard) any { return showShard(s, shard, topicNames(context.Background(), v)) })
 }
 
+// txnsStream is the stream of a shard of transactional IDs.
+func txnsStream(v *substrate.Volume, shard int32) *stream {
+	return bind(v, stream{
+		label: path.Join(txns.StreamsDir, txns.StreamName(shard)), path: txns.Stream(v.MetaDir(), shard), describe: txns.Describe,
+		decode: func(ev metalog.Event) (any, error) { return txns.DecodeEvent(ev) },
+	}, txns.Schema(), func(s *txns.Shard) any { return showTxns(s, shard, topicNames(context.Background(), v)) })
+}
+
 // streamsHelp says what --stream takes.
-const streamsHelp = "cluster, groups/NN for a shard of consumer groups, or topics/TOPIC/PARTITION for a partition's manifest"
+const streamsHelp = "cluster, groups/NN for a shard of consumer groups, txns/NN for one of transactional IDs, or topics/TOPIC/PARTITION for a partition's manifest"
 
 // find returns the stream that --stream names.
 func find(ctx context.Context, v *substrate.Volume, name string) (*stream, error) {
 	if name == "cluster" {
 		return clusterStream(v), nil
 	}
-	if shard, ok := strings.CutPrefix(name, groups.StreamsDir+"/"); ok {
-		n, err := groups.ParseStreamName(shard)
+	for _, k := range shardKinds {
+		shard, ok := strings.CutPrefix(name, string(k.kind)+"/")
+		if !ok {
+			continue
+		}
+		n, err := k.parse(shard)
 		if err != nil {
 			return nil, fmt.Errorf("--stream %s: %w", name, err)
 		}
-		return findShard(ctx, v, n)
+		return k.find(ctx, v, n)
 	}
 	rest, ok := strings.CutPrefix(name, "topics/")
 	i := strings.LastIndex(rest, "/")
@@ -100,30 +112,6 @@ func find(ctx context.Context, v *substrate.Volume, name string) (*stream, error
 		return nil, err
 	}
 	return manifestStream(v, name, id, int32(index)), nil
-}
-
-// findShard returns a shard's stream, which is absent until somebody owns the shard.
-func findShard(ctx context.Context, v *substrate.Volume, shard int32) (*stream, error) {
-	s := groupsStream(v, shard)
-	there, err := groupShards(v)
-	if err != nil || slices.Contains(there, shard) {
-		return s, err
-	}
-	view, err := readCluster(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(view.Shards(projections.ShardGroups)); int(shard) >= n {
-		return nil, fmt.Errorf("there are %d shards of consumer groups, and no %s", n, s.label)
-	}
-	s.absent = true
-	s.state = func(_ context.Context, p substrate.Position) (substrate.Position, any, error) {
-		if !p.IsZero() {
-			return p, nil, fmt.Errorf("%s: nobody has owned it yet, so it has no position %s", s.label, p)
-		}
-		return p, showShard(groups.NewShard(), shard, nil), nil
-	}
-	return s, nil
 }
 
 func readCluster(ctx context.Context, v *substrate.Volume) (*projections.Cluster, error) {
@@ -150,12 +138,14 @@ func topicID(ctx context.Context, v *substrate.Volume, topic string) (projection
 // the directories, not by the metadata, so that what nobody names is seen too.
 func allStreams(v *substrate.Volume) ([]*stream, error) {
 	out := []*stream{clusterStream(v)}
-	shards, err := groupShards(v)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range shards {
-		out = append(out, groupsStream(v, n))
+	for _, k := range shardKinds {
+		shards, err := k.list(v)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range shards {
+			out = append(out, k.stream(v, n))
+		}
 	}
 	topics, err := v.ListFresh("topics")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,22 +169,5 @@ func allStreams(v *substrate.Volume) ([]*stream, error) {
 			}
 		}
 	}
-	return out, nil
-}
-
-// groupShards lists the shards of consumer groups that have a stream. One that nobody
-// has owned yet has none.
-func groupShards(v *substrate.Volume) ([]int32, error) {
-	es, err := v.ListFresh(path.Join(v.MetaDir(), groups.StreamsDir))
-	if err != nil && !isNotExist(err) {
-		return nil, err
-	}
-	var out []int32
-	for _, e := range es {
-		if n, err := groups.ParseStreamName(e.Name); err == nil && e.Dir {
-			out = append(out, n)
-		}
-	}
-	slices.Sort(out)
 	return out, nil
 }
