@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,6 +41,11 @@ func (b *Broker) RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistratio
 	}
 	session, _ := tag(&req.UnknownTags, sessionTag)
 	r.Session = string(session)
+	if r.ID < 0 || !sealable(r.Session) {
+		b.log.Warn("broker is not registered", "broker", r.ID, "err", fmt.Sprintf("its ID or its session %.80q cannot be one", r.Session))
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		return resp
+	}
 	epoch, err := c.register(ctx, r, req.PreviousBrokerEpoch)
 	if err != nil {
 		b.log.Warn("broker is not registered", "broker", r.ID, "err", err)
@@ -48,6 +54,15 @@ func (b *Broker) RegisterBroker(ctx context.Context, req *kmsg.BrokerRegistratio
 	}
 	resp.BrokerEpoch = epoch
 	return resp
+}
+
+// sealable reports whether a session's ID can name a directory of its own in sessions/. A
+// registration whose session nobody can seal could never be fenced, and would keep what it
+// is given for ever.
+func sealable(session string) bool {
+	return session != "" && session[0] != '.' && len(session) <= 64 && !strings.ContainsFunc(session, func(r rune) bool {
+		return r == '/' || r <= ' ' || r > '~'
+	})
 }
 
 // register registers a broker under the next epoch of its ID, or finds it registered. A

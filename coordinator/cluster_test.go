@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -350,6 +351,56 @@ func TestReplacedProcessStaysReplaced(t *testing.T) {
 	}
 	if now, _ := a.View().Broker(2); now.Incarnation != second.String() || now.Epoch != two.BrokerEpoch {
 		t.Errorf("registered is %+v, want incarnation %s in epoch %d", now, second, two.BrokerEpoch)
+	}
+}
+
+// What a stranger registers has to be something that can be fenced: a session that nobody
+// can seal would keep what it is given for ever.
+func TestRegistrationsThatCannotBeFenced(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(1)
+	for _, session := range []string{"", ".", "..", "../topics/x", "a/b", "x\x00y", strings.Repeat("s", 300)} {
+		req := kmsg.NewPtrBrokerRegistrationRequest()
+		req.BrokerID, req.ClusterID, req.IncarnationID, req.PreviousBrokerEpoch = 2, a.v.ID, uuid.New(), -1
+		req.UnknownTags.Set(sessionTag, []byte(session))
+		if resp := a.RegisterBroker(ctx(t, 10*time.Second), req); resp.ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("session %.20q: %+v", session, resp)
+		}
+	}
+	for _, id := range []int32{-1, math.MinInt32} {
+		req := kmsg.NewPtrBrokerRegistrationRequest()
+		req.BrokerID, req.ClusterID, req.IncarnationID, req.PreviousBrokerEpoch = id, a.v.ID, uuid.New(), -1
+		req.UnknownTags.Set(sessionTag, []byte(uuid.NewString()))
+		if resp := a.RegisterBroker(ctx(t, 10*time.Second), req); resp.ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("broker %d: %+v", id, resp)
+		}
+	}
+	if n := len(a.View().Brokers()); n != 1 {
+		t.Errorf("%d brokers are registered", n)
+	}
+}
+
+// The epochs of a partition are not used up by a broker that claims to have found the last.
+func TestEpochsAreNotUsedUp(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(1)
+	topic := create(t, a.Broker, "a", 1)
+	c.settled(a)
+	at := place{topic: topic.ID}
+	r, _ := a.View().Broker(1)
+	for _, next := range []int32{math.MaxInt32, math.MaxInt32 - 1, math.MinInt32} {
+		now, _ := led{place: at}.in(a.View())
+		req := kmsg.NewPtrBrokerHeartbeatRequest()
+		req.BrokerID, req.BrokerEpoch = 1, r.Epoch
+		req.UnknownTags.Set(unservedTag, appendUnserved(nil, []unserved{{place: at, epoch: now.Epoch, next: next}}))
+		a.BrokerHeartbeat(ctx(t, 10*time.Second), req)
+		if err := a.ctl.Load().redrive(a.View()); err != nil {
+			t.Fatal(err)
+		}
+		if then, _ := (led{place: at}).in(a.View()); then.Epoch < now.Epoch || then.Epoch > now.Epoch+2*maxEpochLeap {
+			t.Fatalf("next %d: epoch %d follows %d", next, then.Epoch, now.Epoch)
+		}
+		c.settled(a)
 	}
 }
 

@@ -207,11 +207,22 @@ func (c *controller) redrive(view *projections.Cluster) error {
 			if now.Handover {
 				leader, handover = c.giveBack(v, l)
 			}
-			fs = append(fs, l.giveAt(leader, max(now.Epoch+1, u.next), handover))
+			fs = append(fs, l.giveAt(leader, nextEpoch(now.Epoch, u.next), handover))
 		}
 		return projections.NewEvents(fs...)
 	})
 	return err
+}
+
+// maxEpochLeap bounds how far one failed claim takes an epoch, whatever a broker says that it
+// has found: who claims an epoch makes every one that is missing below it, and above 31 bits
+// there is none.
+const maxEpochLeap = 64
+
+// nextEpoch follows an epoch, and is what its leader has found free if that is not far off.
+// What is farther is reached in several steps.
+func nextEpoch(now, free int32) int32 {
+	return now + min(max(1, free-now), maxEpochLeap)
 }
 
 // giveBack is who gets a partition whose handover has failed: who led it, if that one
