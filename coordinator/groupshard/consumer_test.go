@@ -146,3 +146,19 @@ func TestSilentClassicMemberIsFencedAfterTheChange(t *testing.T) {
 		}
 	})
 }
+
+// An assignment that is committed counts when the group goes over to the other protocol,
+// though memory does not know it yet: the member is about to be told that it has it (E-01).
+func TestChangeOfProtocolSeesACommittedAssignment(t *testing.T) {
+	sh := newBench(t).owner(1)
+	before := groups.Classic{ProtocolType: "consumer", Generation: 1, Protocol: "range", Leader: "m", Members: []groups.ClassicMember{{ID: "m", SessionTimeout: time.Minute}}}
+	sh.mu.Lock()
+	sh.makeLiveLocked("g", &before, time.Now())
+	sh.mu.Unlock()
+	committed := before
+	committed.Members = []groups.ClassicMember{{ID: "m", SessionTimeout: time.Minute, Assignment: []byte("x")}}
+	seen := sh.seenBy(&groups.Group{ID: "g", Classic: &committed}, "g")
+	if len(seen.Classic.Members) != 1 || string(seen.Classic.Members[0].Assignment) != "x" {
+		t.Errorf("seen is %+v", seen.Classic)
+	}
+}

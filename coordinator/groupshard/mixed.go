@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,9 +45,27 @@ func (s *Shard) seenBy(g *groups.Group, id string) *groups.Group {
 	seen := groups.Group{ID: id}
 	if g != nil {
 		seen = *g
+		c.Members = withCommitted(c, g.Classic)
 	}
 	seen.Classic, seen.Consumer = &c, nil
 	return &seen
+}
+
+// withCommitted are the members with what is committed for this generation: memory learns
+// of an assignment only after its commit, and then the member is told that it has it.
+func withCommitted(c groups.Classic, committed *groups.Classic) []groups.ClassicMember {
+	if committed == nil || committed.Generation != c.Generation {
+		return c.Members
+	}
+	ms := slices.Clone(c.Members)
+	for i := range ms {
+		for _, m := range committed.Members {
+			if m.ID == ms[i].ID {
+				ms[i].Assignment = m.Assignment
+			}
+		}
+	}
+	return ms
 }
 
 // turned settles what is in memory with what is committed, after a group may have changed

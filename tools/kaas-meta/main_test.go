@@ -176,6 +176,23 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyMissesNoPartition: what the cluster knows of has to be on the volume.
+func TestVerifyMissesNoPartition(t *testing.T) {
+	for _, gone := range []string{"topics", "topics/*", "topics/*/1"} {
+		dir := newVolume(t)
+		names, err := filepath.Glob(filepath.Join(dir, gone))
+		check(t, err)
+		if len(names) != 1 {
+			t.Fatalf("%s is %v", gone, names)
+		}
+		check(t, os.RemoveAll(names[0]))
+		out, err := run("--dir", dir, "verify")
+		if !errors.Is(err, errFaults) || !strings.Contains(out, "orders-1") {
+			t.Errorf("without %s: %v\n%s", gone, err, out)
+		}
+	}
+}
+
 // TestVerifyFindsEmptiedEntries: a file of no bytes is a plug only where somebody
 // can have plugged.
 func TestVerifyFindsEmptiedEntries(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -9,6 +10,8 @@ import (
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
 )
 
 var errFaults = errors.New("the volume has faults")
@@ -73,6 +76,7 @@ func verify(v *substrate.Volume, deep bool) (*report, error) {
 		r.Faults += res.Faults()
 	}
 	r.segments(v, streams)
+	r.partitions(v)
 	for _, f := range r.Others {
 		if f.Fault {
 			r.Faults++
@@ -114,6 +118,39 @@ func (r *report) sessions(v *substrate.Volume) error {
 		}
 	}
 	return nil
+}
+
+// partitions checks that what the cluster knows of is there. Without its directory a
+// partition has no stream that could be faulty. A topic is forgotten before its files go, so
+// the state is read again after they were missed.
+func (r *report) partitions(v *substrate.Volume) {
+	topics := func() []*projections.Topic {
+		c, err := readCluster(context.Background(), v)
+		if err != nil {
+			return nil // a fault of the stream, told already
+		}
+		return c.Topics()
+	}
+	missing := map[string]error{}
+	for _, t := range topics() {
+		for i := range t.Partitions {
+			dir := path.Dir(partition.ManifestStream(t.ID, int32(i)))
+			if _, err := v.ListFresh(dir); isNotExist(err) {
+				missing[dir] = err
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	for _, t := range topics() {
+		for i := range t.Partitions {
+			dir := path.Dir(partition.ManifestStream(t.ID, int32(i)))
+			if err := missing[dir]; err != nil {
+				r.fault(dir, "the cluster has %s-%d: %v", t.Name, i, err)
+			}
+		}
+	}
 }
 
 func (r *report) token(v *substrate.Volume, name string) {
