@@ -21,7 +21,7 @@ func TestJavaCopiesExactlyOnce(t *testing.T) {
 	cp := needJava(t)
 	b := startBroker(t, "group.initial.rebalance.delay.ms=0")
 	l := newCopying(t, b.addr)
-	making, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	making, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
 	l.produce(making)
 	var copiers []*running
@@ -49,6 +49,9 @@ func TestJavaCopiesExactlyOnce(t *testing.T) {
 		}
 	}
 	t.Logf("the broker was killed %d times", kills)
+	if kills == 0 {
+		t.Error("nothing was interrupted")
+	}
 	want := map[string]int{}
 	for p, c := range copiers {
 		c.ended(t)

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -177,12 +179,24 @@ func (c *cluster) produceTxn(topic string, partition int32, id string, p txnProd
 // produceTxnV sends a record of a transaction to whoever leads the partition, until the answer
 // is no retriable one.
 func (c *cluster) produceTxnV(version int16, topic string, partition int32, id string, p txnProducer, seq int32) (code int16) {
+	return c.produceBatch(version, topic, partition, &id, txnBatch(p.ID, p.Epoch, seq, fmt.Sprint(p, seq)))
+}
+
+// producePlain sends a record of no transaction.
+func (c *cluster) producePlain(topic string, partition int32, p txnProducer, seq int32) int16 {
+	b := txnBatch(p.ID, p.Epoch, seq, fmt.Sprint(p, seq))
+	binary.BigEndian.PutUint16(b[21:], 0)
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return c.produceBatch(newProduce, topic, partition, nil, b)
+}
+
+func (c *cluster) produceBatch(version int16, topic string, partition int32, id *string, batch []byte) (code int16) {
 	late := time.Now().Add(30 * time.Second)
 	for code = -1; time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
 		req := kmsg.NewPtrProduceRequest()
-		req.TransactionID, req.Acks, req.TimeoutMillis = &id, -1, 5000
+		req.TransactionID, req.Acks, req.TimeoutMillis = id, -1, 5000
 		rt, rp := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
-		rt.Topic, rp.Partition, rp.Records = topic, partition, txnBatch(p.ID, p.Epoch, seq, fmt.Sprint(p, seq))
+		rt.Topic, rp.Partition, rp.Records = topic, partition, batch
 		rt.Partitions = append(rt.Partitions, rp)
 		req.Topics = append(req.Topics, rt)
 		for leader, ps := range c.leaders(topic) {

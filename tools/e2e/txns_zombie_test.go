@@ -21,6 +21,7 @@ func TestZombieIsFencedEverywhere(t *testing.T) {
 	needKaas(t)
 	c := startCluster(t, quickLoss...)
 	c.create("six", 6, nil)
+	c.create("other", 3, nil) // of which the transaction has nothing
 	const id = "zombie"
 	c.await("the topic is on all brokers", func() bool { return len(c.leaders("six")) == 3 })
 	old := c.initProducer(id, 60_000)
@@ -40,8 +41,8 @@ func TestZombieIsFencedEverywhere(t *testing.T) {
 	if now.ID != old.ID || now.Epoch <= old.Epoch {
 		t.Errorf("producer %+v follows %+v, which has another ID or no lower epoch", now, old)
 	}
-	// Every broker that leads any of the six is asked about each, at once, as long as it
-	// takes until all refuse: that is the bound.
+	// The partitions of the transaction refuse it at once. The others go by what they have
+	// heard, which takes them no longer than metadata.poll.interval.ms, 200 ms.
 	for _, after := range []time.Duration{0, 500 * time.Millisecond, time.Second, 5 * time.Second} {
 		time.Sleep(time.Until(answered.Add(after)))
 		var wg sync.WaitGroup
@@ -50,6 +51,16 @@ func TestZombieIsFencedEverywhere(t *testing.T) {
 				code := c.produceTxn("six", p, id, old, seq[p])
 				if code != kerr.InvalidProducerEpoch.Code && code != kerr.ProducerFenced.Code {
 					t.Errorf("%v after the answer partition %d says %d to the old epoch", time.Since(answered).Round(time.Millisecond), p, code)
+				}
+			})
+		}
+		for p := range int32(3) {
+			if after == 0 {
+				continue
+			}
+			wg.Go(func() {
+				if code := c.producePlain("other", p, old, 0); code != kerr.InvalidProducerEpoch.Code {
+					t.Errorf("%v after the answer partition %d of another topic says %d to the old epoch", time.Since(answered).Round(time.Millisecond), p, code)
 				}
 			})
 		}
@@ -81,6 +92,37 @@ func TestZombieIsFencedEverywhere(t *testing.T) {
 		})
 		return ok
 	})
+}
+
+// TestAbandonedTransaction has a producer go away. Its transaction is aborted when its time is
+// up, and it is not let go on (CASES T-02).
+func TestAbandonedTransaction(t *testing.T) {
+	need(t)
+	c := startCluster(t, append([]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms=500"}, quickLoss...)...)
+	c.create(topic, 3, nil)
+	const id, timeout = "abandoned", 2 * time.Second
+	p := c.initProducer(id, int32(timeout.Milliseconds()))
+	began := time.Now()
+	for i := range int32(3) {
+		if code := c.produceTxn(topic, i, id, p, 0); code != 0 {
+			t.Fatalf("produce: error %d", code)
+		}
+	}
+	c.stable(topic)
+	took := time.Since(began)
+	t.Logf("aborted after %v", took.Round(time.Millisecond))
+	if took < timeout {
+		t.Errorf("it was aborted %v after its begin, before its time", took)
+	}
+	for i := range int32(3) {
+		if code := c.produceTxn(topic, i, id, p, 1); code != kerr.InvalidProducerEpoch.Code && code != kerr.ProducerFenced.Code {
+			t.Errorf("its producer goes on, and is told %d", code)
+		}
+	}
+	if code := c.endTxn(id, p, true); code != kerr.InvalidProducerEpoch.Code && code != kerr.ProducerFenced.Code {
+		t.Errorf("its producer commits, and is told %d", code)
+	}
+	c.stable(topic)
 }
 
 // TestProducerIDsAreUnique asks all brokers for producer IDs while they are killed (T-06).
