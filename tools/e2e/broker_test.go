@@ -44,6 +44,14 @@ func need(t *testing.T, tools ...string) {
 // foreign is the program that runs in the place of a broker of kaas, such as as-kafka.
 var foreign = os.Getenv("KAAS_E2E_BROKER")
 
+// needKaas skips a test that another broker cannot pass.
+func needKaas(t *testing.T) {
+	t.Helper()
+	if foreign != "" {
+		t.Skip("is about what only kaas has")
+	}
+}
+
 // buildBroker makes the binary once for all tests.
 var buildBroker = sync.OnceValues(func() (string, error) {
 	if foreign != "" {
