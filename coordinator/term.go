@@ -154,7 +154,10 @@ func (b *Broker) shardFacts(c *projections.Cluster, live []int32) (fs []projecti
 		kind projections.ShardKind
 		n    int32
 	}{{projections.ShardGroups, b.opt.GroupShards}, {projections.ShardTxns, b.opt.TxnShards}} {
-		if len(c.Shards(k.kind)) > 0 {
+		if n := len(c.Shards(k.kind)); n > 0 {
+			if n != int(k.n) {
+				b.log.Warn("the number of shards was fixed when they were made, and is not what is configured", "kind", k.kind, "made", n, "configured", k.n)
+			}
 			continue
 		}
 		fs = append(fs, &projections.ShardsMade{Kind: k.kind, Count: k.n})

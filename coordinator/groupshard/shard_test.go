@@ -180,6 +180,19 @@ func TestOffsetExpiry(t *testing.T) {
 				b.tb.Error(err)
 			}
 		}},
+		{"rebalances", true, func(b *bench, sh *Shard, topic projections.TopicID) {
+			slow := joinRequest("")
+			slow.RebalanceTimeout = time.Hour
+			j := sh.Join(context.Background(), "g", slow)
+			if y := sh.Sync(context.Background(), "g", classic.SyncRequest{MemberID: j.MemberID, Generation: j.Generation}); y.Err != nil {
+				b.tb.Error(y.Err)
+			}
+			if err := sh.Commit(context.Background(), Commit{Group: "g", MemberID: j.MemberID, Generation: j.Generation, Topics: offsets(topic, 1, 0)}); err != nil {
+				b.tb.Error(err)
+			}
+			b.keepAlive(sh, "g", j.MemberID, j.Generation, 5*time.Minute)
+			go sh.Join(context.Background(), "g", joinRequest("")) // and the other never joins anew
+		}},
 		{"asked for longer", true, func(b *bench, sh *Shard, topic projections.TopicID) {
 			o := offsets(topic, 1, 0)
 			o[0].Partitions[0].Expires = time.Now().Add(time.Hour).UnixMilli()
