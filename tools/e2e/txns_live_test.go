@@ -20,7 +20,7 @@ const (
 	copyParts   = 4
 	copyWorkers = 2
 	copyGroup   = "copiers"
-	copyFor     = 20 * time.Second // of traffic, with faults
+	copyFor     = 12 * time.Second // of traffic, with faults
 )
 
 // TestExactlyOnceKilledBroker has workers copy one topic to another in transactions, while the
