@@ -151,6 +151,7 @@ func TestControllerAnswersBrokers(t *testing.T) {
 		c := dial(t, tc.addr)
 		r, b, a := kmsg.NewPtrBrokerRegistrationRequest(), kmsg.NewPtrBrokerHeartbeatRequest(), kmsg.NewPtrAllocateProducerIDsRequest()
 		r.Version, r.BrokerID, r.ClusterID, r.IncarnationID = 4, tc.id, tc.cluster, uuid.MustParse(self.Incarnation)
+		r.UnknownTags.Set(10002, []byte(self.Session))
 		b.Version, b.BrokerID, b.BrokerEpoch = 2, tc.id, tc.epoch
 		a.BrokerID, a.BrokerEpoch = tc.id, tc.epoch
 		registered := c.ask(r).(*kmsg.BrokerRegistrationResponse)
