@@ -102,7 +102,7 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 		o.mu.Unlock()
 		a, err := p.Append(ctx, b.w.idem(c.id, x.sequence, x.values))
 		if err != nil {
-			b.refused(c, x, err)
+			b.refused(ctx, p, c, x, err)
 			break
 		}
 		c.sent = max(c.sent, n+1)
@@ -126,9 +126,14 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 	}
 }
 
-// refused: a client that keeps to the rules is never told that it did not.
-func (b *simBroker) refused(c *simClient, x clientBatch, err error) {
+// refused: a client that keeps to the rules is never told that it did not, by who leads.
+// Who stood still and was replaced does not know what was stored since; the server answers
+// such a refusal only after a Check.
+func (b *simBroker) refused(ctx context.Context, p *Partition, c *simClient, x clientBatch, err error) {
 	b.count(err)
+	if p.s.Check(ctx) != nil {
+		return
+	}
 	if errors.Is(err, kerr.OutOfOrderSequenceNumber) || errors.Is(err, kerr.InvalidProducerEpoch) {
 		b.w.o.mu.Lock()
 		defer b.w.o.mu.Unlock()

@@ -50,6 +50,7 @@ type produceCall struct {
 	resp    *kmsg.ProduceResponse
 	view    *projections.Cluster
 	waiting []produced
+	doubted []doubt
 	checks  []txnCheck // of a transactional request
 	claim   *claim
 	err     error // the first one, for acks=0
@@ -66,7 +67,7 @@ func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
 	if c.req.Acks == 0 && c.err != nil {
 		return reply{}, c.err
 	}
-	if len(c.waiting) == 0 && c.req.Acks != 0 {
+	if len(c.waiting)+len(c.doubted) == 0 && c.req.Acks != 0 {
 		return now(c.resp)
 	}
 	return later(c.wait)
@@ -81,7 +82,12 @@ func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTop
 		p, o := &in.Partitions[i], &out.Partitions[i]
 		o.Default()
 		o.Partition, o.BaseOffset, o.LogAppendTime, o.LogStartOffset = p.Partition, -1, -1, -1
-		if err := c.append(ctx, in, t, p, o); err != nil {
+		err := c.append(ctx, in, t, p, o)
+		switch {
+		case err == nil:
+		case c.req.Acks != 0 && restsOnState(err):
+			c.doubted = append(c.doubted, doubt{o, t, err})
+		default:
 			c.fail(t, o, err)
 		}
 	}
@@ -130,11 +136,41 @@ func (c *produceCall) refuse(in *kmsg.ProduceRequestTopic, t *projections.Topic)
 	return nil
 }
 
+// doubt is a refusal that may be a deposed leader's, which does not know what its successor
+// has stored.
+type doubt struct {
+	out   *kmsg.ProduceResponseTopicPartition
+	topic *projections.Topic
+	err   error
+}
+
+// restsOnState reports a refusal that producers take for final, and that the newest state
+// of the producer may not bear out.
+func restsOnState(err error) bool {
+	return errors.Is(err, kerr.OutOfOrderSequenceNumber) || errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.InvalidTxnState)
+}
+
+// settleDoubts refuses for good what a Check that begins now still lets this broker refuse.
+func (c *produceCall) settleDoubts(ctx context.Context) {
+	if len(c.doubted) == 0 {
+		return
+	}
+	fenced := c.s.backend.CheckFresh(ctx)
+	for _, d := range c.doubted {
+		if err := d.err; fenced == nil {
+			c.fail(d.topic, d.out, err)
+		} else {
+			c.fail(d.topic, d.out, fenced)
+		}
+	}
+}
+
 // wait answers when every batch is committed or has failed.
 func (c *produceCall) wait(ctx context.Context) (kmsg.Response, error) {
 	limit := max(time.Duration(c.req.TimeoutMillis)*time.Millisecond, minProduceWait)
 	tctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	c.settleDoubts(tctx)
 	var late []*partition.Appended
 	for i := range c.waiting {
 		w := &c.waiting[i]
