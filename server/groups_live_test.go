@@ -165,7 +165,7 @@ func TestGroupsOutliveTheBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, first.Addr())
+	c := dial(t, served(t, first).Addr())
 	c.create("t", 1)
 	groups := []string{"kept", "gone", "busy"}
 	for i, g := range groups {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kaas.dev/kaas/projections"
 )
 
 func TestMain(m *testing.M) {
@@ -71,7 +73,8 @@ func testConfig(t testing.TB, dir string, sets ...string) *Config {
 	return cfg
 }
 
-// startNode runs a broker in this process on dir until the test's end.
+// startNode runs a broker in this process on dir until the test's end. Its coordinators
+// serve, unless the volume keeps them from it.
 func startNode(t testing.TB, dir string, sets ...string) *Node {
 	t.Helper()
 	n, err := Open(context.Background(), testConfig(t, dir, sets...), testLog(t))
@@ -85,6 +88,13 @@ func startNode(t testing.TB, dir string, sets ...string) *Node {
 			t.Error(err)
 		}
 	})
+	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(time.Millisecond) {
+		_, groups := n.broker.GroupShards()
+		_, txns := n.broker.TxnShards()
+		if groups && txns && len(n.broker.View().Shards(projections.ShardTxns)) > 0 {
+			break
+		}
+	}
 	return n
 }
 
