@@ -27,9 +27,7 @@ func TestStartStopStart(t *testing.T) {
 			t.Fatalf("offset %d, %v; want %d", off, err, i)
 		}
 	}
-	if !b.Ready() {
-		t.Fatal("not ready")
-	}
+	eventually(t, "ready", b.Ready)
 	stop(t, b)
 	select {
 	case <-b.Done():
