@@ -75,5 +75,8 @@ func (s *Shard) TopicsDeleted(ids []projections.TopicID) {
 	s.mu.Lock()
 	s.mu.gone = append(s.mu.gone, ids...)
 	s.mu.Unlock()
-	s.wakeLoop()
+	select {
+	case s.mu.deleted <- struct{}{}:
+	default:
+	}
 }

@@ -7,10 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// run keeps the deadlines and cleans up, until the shard is left.
+// run keeps the deadlines until the shard is left.
 func (s *Shard) run() {
-	clean := time.NewTicker(s.opt.CleanEvery)
-	defer clean.Stop()
 	for {
 		s.expire(time.Now())
 		wait, stop := s.untilNext()
@@ -22,13 +20,29 @@ func (s *Shard) run() {
 			s.endAll()
 			stop()
 			return
-		case <-clean.C:
-			s.clean(s.ctx)
 		case <-s.mu.wake:
-			s.forgetTopics(s.ctx)
 		case <-wait:
 		}
 		stop()
+	}
+}
+
+// tidy drops what has expired, and what was of deleted topics, until the shard is left. That
+// may be much, and holds no deadline up.
+func (s *Shard) tidy() {
+	clean := time.NewTicker(s.opt.CleanEvery)
+	defer clean.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.w.Done():
+			return
+		case <-clean.C:
+			s.clean(s.ctx)
+		case <-s.mu.deleted:
+			s.forgetTopics(s.ctx)
+		}
 	}
 }
 

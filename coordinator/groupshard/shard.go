@@ -42,6 +42,8 @@ type Shard struct {
 		ended  bool
 		wake   chan struct{} // to the loop: an earlier deadline
 		gone   []projections.TopicID
+		// deleted is told when there is something in gone.
+		deleted chan struct{}
 	}
 }
 
@@ -72,9 +74,10 @@ func Open(ctx context.Context, s *substrate.Session, stream string, epoch int32,
 	sh.mu.live = map[string]*live{}
 	sh.mu.staged = map[int64]map[string]bool{}
 	sh.mu.guards = map[int64]map[*TxnGuard]bool{}
-	sh.mu.wake = make(chan struct{}, 1)
+	sh.mu.wake, sh.mu.deleted = make(chan struct{}, 1), make(chan struct{}, 1)
 	sh.load(time.Now())
 	sh.wg.Go(sh.run)
+	sh.wg.Go(sh.tidy)
 	return sh, nil
 }
 

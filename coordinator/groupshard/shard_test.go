@@ -3,6 +3,7 @@ package groupshard
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
+	"kaas.dev/kaas/internal/substrate/faultfs"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 )
@@ -274,5 +276,37 @@ func TestGroupEndsWithItsMembers(t *testing.T) {
 		if err := sh.Delete(context.Background(), "g"); !errors.Is(err, kerr.GroupIDNotFound) {
 			t.Errorf("delete once more: %v", err)
 		}
+	})
+}
+
+// What is dropped of old offsets may take as long as the volume does: members' deadlines do
+// not wait for it.
+func TestCleaningHoldsNoDeadlineUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.conf.Retention, b.opt.CleanEvery = time.Second, 10*time.Second
+		topic := b.topic("t", 1)
+		hang := make(chan struct{})
+		var hung atomic.Bool
+		b.v.FS = &faultfs.FS{FS: b.v.FS, Hook: func(op faultfs.Op) (f faultfs.Fault) {
+			if hung.Load() && op.Name == "create" {
+				<-hang
+			}
+			return f
+		}}
+		sh := b.owner(1)
+		b.commit(sh, "old", topic, 1, 0)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		hung.Store(true) // from here on nothing is published
+		began := time.Now()
+		if j := sh.Join(context.Background(), "g", joinRequest("")); j.Err != nil {
+			t.Error(j.Err)
+		}
+		if d := time.Since(began); d > 4*time.Second {
+			t.Errorf("a join that waits for 3 s was answered after %v", d)
+		}
+		hung.Store(false)
+		close(hang)
 	})
 }
