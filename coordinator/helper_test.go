@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
@@ -222,12 +223,15 @@ func create(t *testing.T, b *Broker, name string, partitions int32) *projections
 	return topic
 }
 
+// mustPartition waits: a broker that starts opens its partitions beside what it is asked.
 func mustPartition(t *testing.T, b *Broker, id projections.TopicID, i int32) *partition.Partition {
 	t.Helper()
-	p, err := b.Partition(id, i)
-	if err != nil {
-		t.Fatalf("partition %s/%d: %v", id, i, err)
-	}
+	var p *partition.Partition
+	var err error
+	eventually(t, fmt.Sprintf("partition %s/%d is served (%v)", id, i, err), func() bool {
+		p, err = b.Partition(id, i)
+		return err == nil
+	})
 	return p
 }
 
