@@ -140,3 +140,27 @@ func e2eCommand() *cobra.Command {
 	}
 	return cmd
 }
+
+func transactionsCommand() *cobra.Command {
+	var c common
+	l := txnLoad{Size: 1024}
+	cmd := &cobra.Command{
+		Use:   "transactions",
+		Short: "Commit transactions and tell how many, and the time of each",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.run(cmd, func(p *progress) (*result, error) {
+				l.target, l.progress = c.target, p
+				return l.run(cmd.Context())
+			})
+		},
+	}
+	c.register(cmd.Flags())
+	f := cmd.Flags()
+	f.Var(&l.Size, "size", "bytes of a record's value")
+	f.IntVar(&l.Producers, "producers", 1, "producing clients, each with a transactional ID")
+	f.IntVar(&l.Records, "records", txnRecords, "records of a transaction, over the partitions by turns")
+	f.Int64Var(&l.Transactions, "transactions", 0, "end after so many, without a warm-up; 0 goes by time")
+	l.window.register(f)
+	return cmd
+}

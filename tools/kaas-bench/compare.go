@@ -54,6 +54,7 @@ func compareCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&o.Txns, "transactions", false, "measure transactions and nothing else; they have a part of their own in the document")
 	f.BoolVar(&o.quick, "quick", false, "fewer partitions and rounds, shorter cells")
 	f.IntVar(&o.Rounds, "rounds", 3, "times that everything is measured; the figures are medians")
 	f.DurationVar(&o.Cell, "cell", 2500*time.Millisecond, "measured time of a cell")
@@ -85,9 +86,13 @@ func (o *compareOptions) run(ctx context.Context, out, errOut io.Writer) (err er
 		return err
 	}
 	about.finish()
-	text := report(about, c)
+	write, part := report, "compare"
+	if o.Txns {
+		write, part = reportTransactions, "compare --transactions"
+	}
+	text := write(about, c)
 	if o.doc != "" {
-		if err := replacePart(o.doc, "compare", text); err != nil {
+		if err := replacePart(o.doc, part, text); err != nil {
 			return err
 		}
 	}
@@ -140,7 +145,7 @@ func (c *comparison) round(ctx context.Context, round int, m mode) error {
 		}
 		servers = append(servers, s)
 	}
-	if err := c.idle(ctx, servers); err != nil {
+	if err := c.idle(ctx, servers, m); err != nil {
 		return err
 	}
 	for i, cell := range c.cells(m) {
@@ -208,6 +213,8 @@ func (c cell) run(ctx context.Context, t target, p plan) (*result, error) {
 			return nil, fmt.Errorf("fill the topic: %w", err)
 		}
 		return (&consumeLoad{target: t, Consumers: c.Clients, Duration: p.Cell}).run(ctx)
+	case txnKind:
+		return c.transactions(t, p).run(ctx)
 	default:
 		return c.produce(t, p).run(ctx)
 	}

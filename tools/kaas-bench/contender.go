@@ -29,6 +29,8 @@ type contender interface {
 	topicConfigs(m mode) map[string]string
 	// deleting says whether files of a deleted topic are still in the directory.
 	deleting(s *scratch, dir string) bool
+	// transactional is called once, before the first load of transactions.
+	transactional(ctx context.Context, t target, m mode) error
 }
 
 // kaas makes durability a matter of the broker.
@@ -41,6 +43,8 @@ func (*kaas) topicConfigs(mode) map[string]string { return nil }
 func (*kaas) deleting(s *scratch, dir string) bool {
 	return s.has(dir+"/topics", func(name string) bool { return strings.HasPrefix(name, "~deleted~") })
 }
+
+func (*kaas) transactional(context.Context, target, mode) error { return nil }
 
 func (k *kaas) start(ctx context.Context, s *scratch, dir string, m mode) (*process, error) {
 	addr, err := child.FreeAddr()
@@ -87,6 +91,13 @@ func (*kafka) topicConfigs(m mode) map[string]string {
 
 func (*kafka) deleting(s *scratch, dir string) bool {
 	return s.has(dir, func(name string) bool { return strings.HasSuffix(name, "-delete") })
+}
+
+func (*kafka) transactional(ctx context.Context, t target, m mode) error {
+	if m != durable {
+		return nil
+	}
+	return flushTransactions(ctx, t)
 }
 
 // The heap and the collector are those of Kafka's own start scripts.

@@ -69,6 +69,8 @@ func median(values []float64) (float64, bool) {
 	return (values[n/2-1] + values[n/2]) / 2, true
 }
 
+func perSecond(r *result) (float64, bool) { return r.RecordsPerSecond, true }
+
 func throughput(r *result) (float64, bool) { return r.MBPerSecond, true }
 
 func quantile(of func(*result) *quantiles, pick func(*quantiles) float64) figure {

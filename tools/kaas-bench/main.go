@@ -4,7 +4,8 @@
 //	kaas-bench produce --bootstrap HOST:PORT [--partitions N --producers N --size 1KiB --duration 10s …]
 //	kaas-bench consume --bootstrap HOST:PORT [--consumers N …]
 //	kaas-bench e2e     --bootstrap HOST:PORT [--rate 1000 …]
-//	kaas-bench compare [--quick] [--rounds N] [--cell 4s] [--doc docs/benchmarks.md]
+//	kaas-bench transactions --bootstrap HOST:PORT [--partitions N --producers N …]
+//	kaas-bench compare [--transactions] [--quick] [--rounds N] [--cell 4s] [--doc docs/benchmarks.md]
 //	kaas-bench failover [--servers kafka,kaas --partitions 1000 --producers 16 --rounds N] [--doc docs/benchmarks.md]
 //	kaas-bench many     [--partitions 10000 --brokers 3] [--doc docs/benchmarks.md]
 //
@@ -56,6 +57,6 @@ func rootCommand(out io.Writer) *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.SetOut(out)
-	cmd.AddCommand(produceCommand(), consumeCommand(), e2eCommand(), compareCommand(), failoverCommand(), manyCommand())
+	cmd.AddCommand(produceCommand(), consumeCommand(), e2eCommand(), transactionsCommand(), compareCommand(), failoverCommand(), manyCommand())
 	return cmd
 }

@@ -21,6 +21,7 @@ const (
 	produceKind cellKind = "produce"
 	rateKind    cellKind = "e2e"
 	consumeKind cellKind = "consume"
+	txnKind     cellKind = "transactions"
 )
 
 func (c cell) String() string {
@@ -36,6 +37,7 @@ type plan struct {
 	Rounds     int
 	Warmup     time.Duration
 	Cell       time.Duration
+	Txns       bool // transactions, and nothing else
 }
 
 // quick is for a look: fewer cells, shorter, fewer rounds.
@@ -56,6 +58,12 @@ const (
 // cells are the loads of a mode, in order. Reading costs the same in both modes,
 // so it is looked at in one.
 func (p plan) cells(m mode) (out []cell) {
+	if p.Txns {
+		for _, n := range p.Producers {
+			out = append(out, cell{Mode: m, Kind: txnKind, Size: 1024, Partitions: 6, Clients: n})
+		}
+		return out
+	}
 	for _, size := range p.Sizes {
 		for _, partitions := range p.Partitions {
 			for _, n := range p.Producers {
@@ -84,6 +92,14 @@ const fillBytes = 256 << 20
 // partitionWarmup is what each partition adds to the warm-up: the first batch of
 // each makes files, and that is no figure of a server that runs.
 const partitionWarmup = 15 * time.Millisecond
+
+// txnRecords is how many records a transaction has.
+const txnRecords = 12
+
+// transactions is the load of a cell of transactions.
+func (c cell) transactions(t target, p plan) *txnLoad {
+	return &txnLoad{target: t, window: window{Warmup: p.Warmup, Duration: p.Cell}, Size: c.Size, Producers: c.Clients, Records: txnRecords}
+}
 
 // produce is the producing side of the cell.
 func (c cell) produce(t target, p plan) *produceLoad {

@@ -78,6 +78,24 @@ func report(about *machine, c *comparison) string {
 	return b.String()
 }
 
+// reportTransactions is the part of a comparison of transactions.
+func reportTransactions(about *machine, c *comparison) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## Transactions beside Apache Kafka\n\n%s\n", about.text(c))
+	fmt.Fprintf(&b, "A transaction is %d records by turns over the partitions, and its commit; a producer begins the next when the one before is\n"+
+		"answered. Latency is from the begin to the answer of EndTxn. Kafka's topic of transactions is synced like the others where\n"+
+		"the mode is durable; kaas syncs its own in both.\n\n", txnRecords)
+	for _, m := range c.Modes {
+		fmt.Fprintf(&b, "### Transactions, %s\n\n%s\n\n", m, modeText[m])
+		c.found.table(&b, c.cells(m), "producers", []column{
+			{"transactions/s", perSecond, short},
+			{"p50 ms", quantile(recordLatency, p50), short}, {"p99 ms", quantile(recordLatency, p99), short},
+			{"EndTxn p99 ms", quantile(requestLatency, p99), short}, {"fsyncs/s", fsyncsPerSecond, short},
+		})
+	}
+	return b.String()
+}
+
 var modeText = map[mode]string{
 	durable:   "An acknowledged record is on the disk: `flush.messages=1` on Kafka's topics, the default of kaas.",
 	pageCache: "An acknowledged record is in the page cache: Kafka's default, `log.flush.interval.messages=9223372036854775807` on kaas.",

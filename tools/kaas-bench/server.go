@@ -35,7 +35,7 @@ const idleTime = 2 * time.Second
 
 // idle takes the memory of servers that have done nothing, then gives each a
 // load that no figure is of: Java compiles what it is to be measured with.
-func (c *comparison) idle(ctx context.Context, servers []*server) error {
+func (c *comparison) idle(ctx context.Context, servers []*server, m mode) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -49,19 +49,22 @@ func (c *comparison) idle(ctx context.Context, servers []*server) error {
 		s.idle = u.rss
 	}
 	for _, s := range servers {
-		if err := c.warm(ctx, s); err != nil {
+		if err := c.warm(ctx, s, m); err != nil {
 			return fmt.Errorf("warm up %s: %w", s.with.name(), err)
 		}
 	}
 	return nil
 }
 
-func (c *comparison) warm(ctx context.Context, s *server) error {
+func (c *comparison) warm(ctx context.Context, s *server, m mode) error {
 	c.progress.prefix = "warming up " + s.with.name() + ": "
 	t := s.target("warm", pageCache, 6)
 	t.PID, t.progress = 0, c.progress
 	if err := t.ensureTopic(ctx); err != nil {
 		return err
+	}
+	if c.Txns {
+		return c.warmTransactions(ctx, s, t, m)
 	}
 	warm := cell{Size: 100, Clients: 4}
 	var g errgroup.Group
@@ -75,6 +78,19 @@ func (c *comparison) warm(ctx context.Context, s *server) error {
 		return err
 	}
 	if _, err := (&consumeLoad{target: t, Consumers: 1}).run(ctx); err != nil {
+		return err
+	}
+	return c.remove(ctx, s, t)
+}
+
+// warmTransactions is the same for transactions.
+func (c *comparison) warmTransactions(ctx context.Context, s *server, t target, m mode) error {
+	if err := s.with.transactional(ctx, t, m); err != nil {
+		return err
+	}
+	l := cell{Size: 100, Clients: 4}.transactions(t, c.plan)
+	l.Warmup, l.Duration = 0, 5*time.Second
+	if _, err := l.run(ctx); err != nil {
 		return err
 	}
 	return c.remove(ctx, s, t)

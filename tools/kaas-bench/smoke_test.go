@@ -57,6 +57,11 @@ func TestLoads(t *testing.T) {
 	if r.Latency == nil || r.AckLatency == nil || r.Latency.P50 > 500 {
 		t.Errorf("e2e has latencies %+v and %+v", r.Latency, r.AckLatency)
 	}
+	r, err = (&txnLoad{target: tgt, Size: 100, Producers: 2, Records: 5, Transactions: 40}).run(t.Context())
+	wantFigures(t, "transactions", r, err, 40)
+	if r.Latency == nil || r.RequestLatency == nil || r.Bytes != 40*5*100 {
+		t.Errorf("transactions have latencies %+v and %+v, %d bytes", r.Latency, r.RequestLatency, r.Bytes)
+	}
 	if err := tgt.deleteTopic(t.Context()); err != nil {
 		t.Error(err)
 	}
