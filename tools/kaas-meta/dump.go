@@ -3,49 +3,40 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
 func (a *app) dumpCommand() *cobra.Command {
-	name, at := "cluster", "latest"
+	name, at := "cluster", history.Latest
 	cmd := &cobra.Command{
 		Use:   "dump",
-		Short: "The state of a stream, folded up to a position",
+		Short: "The state of a stream, folded up to a position or a time",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := position(at)
-			if err != nil {
-				return err
-			}
 			v, err := a.open()
 			if err != nil {
 				return err
 			}
-			s, err := find(cmd.Context(), v, name)
+			s, err := history.Find(cmd.Context(), v, name)
 			if err != nil {
 				return err
 			}
-			pos, state, err := s.state(cmd.Context(), p)
+			st, err := stateAt(cmd.Context(), v, s, at)
 			if err != nil {
 				return err
 			}
-			return a.print(struct {
-				Stream   string `json:"stream"`
-				Position string `json:"position"`
-				State    any    `json:"state"`
-			}{s.label, pos.String(), state})
+			return a.print(dumped{s.Name, st.Position.String(), shownState(cmd.Context(), v, st)})
 		},
 	}
-	cmd.Flags().StringVar(&name, "stream", name, streamsHelp)
-	cmd.Flags().StringVar(&at, "at", at, "a position that log shows, such as 6-43, or latest")
+	cmd.Flags().StringVar(&name, "stream", name, history.StreamsHelp)
+	cmd.Flags().StringVar(&at, "at", at, atHelp)
 	a.outputFlag(cmd, "yaml", "json")
 	return cmd
 }
 
-// position reads --at; latest is zero.
-func position(at string) (substrate.Position, error) {
-	if at == "latest" {
-		return substrate.Position{}, nil
-	}
-	return substrate.ParsePosition(at)
+// dumped is a state in JSON and YAML.
+type dumped struct {
+	Stream   string `json:"stream"`
+	Position string `json:"position"`
+	State    any    `json:"state"`
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
 // shardGroups is a folded shard stream as dump shows it.
@@ -18,6 +18,7 @@ type shardGroups struct {
 }
 
 type groupState struct {
+	Position     string         `json:"position,omitempty"` // of its shard; where one group is told
 	ID           string         `json:"id"`
 	Shard        int32          `json:"shard"`
 	Protocol     string         `json:"protocol"` // classic, consumer, or none for one that only has offsets
@@ -63,9 +64,7 @@ type pendingState struct {
 	Offsets  []offsetState `json:"offsets"`
 }
 
-type namer = func(projections.TopicID) string
-
-func showShard(s *groups.Shard, shard int32, names namer) shardGroups {
+func showShard(s *groups.Shard, shard int32, names history.Namer) shardGroups {
 	out := shardGroups{Groups: []groupState{}}
 	for g := range s.Groups() {
 		out.Groups = append(out.Groups, showGroup(g, shard, names))
@@ -73,7 +72,7 @@ func showShard(s *groups.Shard, shard int32, names namer) shardGroups {
 	return out
 }
 
-func showGroup(g *groups.Group, shard int32, names namer) groupState {
+func showGroup(g *groups.Group, shard int32, names history.Namer) groupState {
 	s := groupState{ID: g.ID, Shard: shard, Protocol: "none", State: "Empty", Offsets: showOffsets(g.Offsets, names)}
 	if g.EmptySince != 0 {
 		t := at(g.EmptySince)
@@ -120,7 +119,7 @@ func consumerAssignment(b []byte) map[string][]int32 {
 	return out
 }
 
-func (s *groupState) consumer(c *groups.Consumer, names namer) {
+func (s *groupState) consumer(c *groups.Consumer, names history.Namer) {
 	s.Protocol, s.ProtocolType, s.Epoch, s.TargetEpoch, s.Assignor = "consumer", "consumer", c.Epoch, c.TargetEpoch, c.Assignor
 	s.State = consumerState(c)
 	for _, id := range slices.Sorted(maps.Keys(c.Members)) {
@@ -147,7 +146,7 @@ func consumerState(c *groups.Consumer) string {
 	return "Stable"
 }
 
-func named(a groups.Assignment, names namer) map[string][]int32 {
+func named(a groups.Assignment, names history.Namer) map[string][]int32 {
 	if len(a) == 0 {
 		return nil
 	}
@@ -159,7 +158,7 @@ func named(a groups.Assignment, names namer) map[string][]int32 {
 }
 
 // showOffsets are offsets by the name of their topic and by partition.
-func showOffsets(o groups.Offsets, names namer) (out []offsetState) {
+func showOffsets(o groups.Offsets, names history.Namer) (out []offsetState) {
 	for id, t := range o {
 		for p, v := range t {
 			s := offsetState{Topic: names(id), Partition: p, Offset: v.Offset, LeaderEpoch: v.LeaderEpoch, Metadata: v.Metadata, Committed: at(v.Committed)}

@@ -7,25 +7,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
 const shortTime = "2006-01-02T15:04:05Z"
 
-// rows writes lines in columns, the first of them their names.
-func rows(w io.Writer, lines ...[]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, l := range lines {
-		fmt.Fprintln(tw, strings.Join(l, "\t"))
-	}
-	return tw.Flush()
-}
-
-func groupsTable(w io.Writer, all []groupState) error {
+func groupsTable(w io.Writer, sc screen, all []groupState) error {
 	lines := [][]string{{"GROUP", "SHARD", "PROTOCOL", "STATE", "MEMBERS", "OFFSETS", "STAGED", "EMPTY SINCE"}}
 	for _, g := range all {
 		staged := 0
@@ -35,10 +26,10 @@ func groupsTable(w io.Writer, all []groupState) error {
 		lines = append(lines, []string{shown(g.ID), groups.StreamName(g.Shard), g.Protocol, g.State, strconv.Itoa(len(g.Members)),
 			strconv.Itoa(len(g.Offsets)), strconv.Itoa(staged), when(g.EmptySince)})
 	}
-	return rows(w, lines...)
+	return rows(w, sc, lines...)
 }
 
-func groupTable(w io.Writer, g groupState, pos substrate.Position) error {
+func groupTable(w io.Writer, sc screen, g groupState, pos substrate.Position) error {
 	fmt.Fprintf(w, "group %s at %s of %s/%s: %s\n", shown(g.ID), pos, groups.StreamsDir, groups.StreamName(g.Shard), g.summary())
 	if len(g.Members) > 0 {
 		lines := [][]string{{"MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "STATE", "HAS", "GIVES UP", "IS TO HAVE"}}
@@ -46,19 +37,19 @@ func groupTable(w io.Writer, g groupState, pos substrate.Position) error {
 			lines = append(lines, m.row())
 		}
 		fmt.Fprintln(w)
-		if err := rows(w, lines...); err != nil {
+		if err := rows(w, sc, lines...); err != nil {
 			return err
 		}
 	}
 	if len(g.Offsets) > 0 {
 		fmt.Fprintln(w)
-		if err := offsetRows(w, g.Offsets); err != nil {
+		if err := offsetRows(w, sc, g.Offsets); err != nil {
 			return err
 		}
 	}
 	for _, p := range g.Staged {
 		fmt.Fprintf(w, "\nstaged by producer %d in epoch %d, and not committed:\n", p.Producer, p.Epoch)
-		if err := offsetRows(w, p.Offsets); err != nil {
+		if err := offsetRows(w, sc, p.Offsets); err != nil {
 			return err
 		}
 	}
@@ -93,13 +84,13 @@ func (m *memberState) row() []string {
 	return []string{shown(m.ID), shown(instance), shown(m.ClientID), shown(m.Host), epoch, shown(m.State), partitionsText(m.Assigned), partitionsText(m.Revoking), partitionsText(m.Target)}
 }
 
-func offsetRows(w io.Writer, os []offsetState) error {
+func offsetRows(w io.Writer, sc screen, os []offsetState) error {
 	lines := [][]string{{"TOPIC", "PARTITION", "OFFSET", "LEADER EPOCH", "COMMITTED", "EXPIRES", "METADATA"}}
 	for _, o := range os {
 		lines = append(lines, []string{o.Topic, strconv.Itoa(int(o.Partition)), strconv.FormatInt(o.Offset, 10), strconv.Itoa(int(o.LeaderEpoch)),
 			when(&o.Committed), when(o.Expires), shown(o.Metadata)})
 	}
-	return rows(w, lines...)
+	return rows(w, sc, lines...)
 }
 
 func when(t *time.Time) string {
@@ -124,27 +115,7 @@ func shown(s string) string {
 func partitionsText(a map[string][]int32) string {
 	var parts []string
 	for _, topic := range slices.Sorted(maps.Keys(a)) {
-		parts = append(parts, topic+":"+runs(a[topic]))
+		parts = append(parts, topic+":"+history.Runs(a[topic]))
 	}
 	return shown(strings.Join(parts, " "))
-}
-
-// runs is a list of numbers, such as 0-3,7.
-func runs(ns []int32) string {
-	var out []string
-	for i := 0; i < len(ns); {
-		j := i + 1
-		for j < len(ns) && ns[j] == ns[j-1]+1 {
-			j++
-		}
-		if j-i > 2 {
-			out = append(out, fmt.Sprintf("%d-%d", ns[i], ns[j-1]))
-		} else {
-			for _, n := range ns[i:j] {
-				out = append(out, strconv.Itoa(int(n)))
-			}
-		}
-		i = j
-	}
-	return strings.Join(out, ",")
 }

@@ -135,10 +135,7 @@ func TestOneGroup(t *testing.T) {
 		`c-1 - "two\nlines" - 3 revoking orders:0 `+unknownID.String()+":4 orders:0,1\n")
 	out, err = run("--dir", dir, "groups", "billing", "--at", "1-1", "-o", "json")
 	check(t, err)
-	var g struct {
-		Position string
-		groupState
-	}
+	var g groupState
 	check(t, json.Unmarshal([]byte(out), &g))
 	if g.Position != "1-1" || g.Offsets[1].Offset != 41 || g.Staged != nil {
 		t.Errorf("at 1-1 it is %s", out)
@@ -186,7 +183,7 @@ func TestGroupsRefusals(t *testing.T) {
 		{[]string{"groups", "billing", "--at", "0-1"}, `no group "billing" at 0-1 of groups/05`},
 		{[]string{"groups", "billing", "--at", "1-9"}, "00009.snap"},
 		{[]string{"groups", "--at", "1-1"}, "name the group"},
-		{[]string{"groups", "billing", "--at", "x"}, `"x" is not of the form`},
+		{[]string{"groups", "billing", "--at", "x"}, `"x" is not a position`},
 		{[]string{"log", "--stream", "groups/5"}, "two digits"},
 		{[]string{"log", "--stream", "groups/16"}, "there are 16 shards"},
 		{[]string{"dump", "--stream", "groups/15", "--at", "1-1"}, "nobody has owned it yet"},

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
 func (a *app) logCommand() *cobra.Command {
@@ -22,20 +23,14 @@ func (a *app) logCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := find(cmd.Context(), v, name)
+			s, err := history.Find(cmd.Context(), v, name)
 			if err != nil {
 				return err
 			}
-			var rs []metalog.Record
-			if !s.absent {
-				if rs, err = metalog.History(v, s.path); err != nil {
-					return err
-				}
-			}
-			return a.showLog(s, rs)
+			return a.showLog(cmd.Context(), s)
 		},
 	}
-	cmd.Flags().StringVar(&name, "stream", name, streamsHelp)
+	cmd.Flags().StringVar(&name, "stream", name, history.StreamsHelp)
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
 }
@@ -62,11 +57,14 @@ type logEvent struct {
 	Text string `json:"-"`
 }
 
-func (a *app) showLog(s *stream, rs []metalog.Record) error {
-	entries := make([]logEntry, len(rs))
+func (a *app) showLog(ctx context.Context, s *history.Stream) error {
+	var entries []logEntry
 	bad := 0
-	for i, r := range rs {
-		entries[i] = newLogEntry(s, r)
+	for r, err := range s.Records(ctx, history.Filter{}) {
+		if err != nil {
+			return err
+		}
+		entries = append(entries, newLogEntry(r))
 		if r.Err != nil {
 			bad++
 		}
@@ -79,41 +77,30 @@ func (a *app) showLog(s *stream, rs []metalog.Record) error {
 		return err
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d entries could not be read; kaas-meta verify names them", bad, len(rs))
+		return fmt.Errorf("%d of %d entries could not be read; kaas-meta verify names them", bad, len(entries))
 	}
 	return nil
 }
 
-func newLogEntry(s *stream, r metalog.Record) logEntry {
-	e := logEntry{Position: r.Pos.String(), Plug: r.Plug, Status: r.Status}
+func newLogEntry(r history.Record) logEntry {
+	e := logEntry{Position: r.Position.String(), Plug: r.Plug, Status: r.Status}
 	if r.Err != nil {
 		e.Error = r.Err.Error()
 	}
-	if r.Entry == nil {
+	if r.Time.IsZero() {
 		return e
 	}
-	e.Time, e.Session, e.Reason, e.Base, e.Closed = &r.Entry.Time, r.Entry.Session, r.Entry.Reason, r.Entry.Base, r.Entry.Closed
-	if r.Entry.Session != "" {
-		e.Node = &r.Entry.Node
+	e.Time, e.Session, e.Reason, e.Base, e.Closed = &r.Time, r.Session, r.Reason, r.Base, r.Closed
+	if r.Session != "" {
+		e.Node = &r.Node
 	}
-	if !r.Entry.Prev.IsZero() {
-		e.Previous = r.Entry.Prev.String()
+	if !r.Prev.IsZero() {
+		e.Previous = r.Prev.String()
 	}
-	for _, ev := range r.Entry.Events {
-		e.Events = append(e.Events, newLogEvent(s, ev))
+	for _, ev := range r.Events {
+		e.Events = append(e.Events, logEvent{Type: ev.Type, Data: ev.Data, Text: ev.Text})
 	}
 	return e
-}
-
-func newLogEvent(s *stream, ev metalog.Event) logEvent {
-	out := logEvent{Type: ev.Type}
-	var err1, err2 error
-	out.Text, err1 = s.describe(ev)
-	out.Data, err2 = s.decode(ev)
-	if err := errors.Join(err1, err2); err != nil {
-		out.Text, out.Data = ev.Type+" (unknown to this build)", err.Error()
-	}
-	return out
 }
 
 // line is the entry in one line: position, time, writer, reason, events.

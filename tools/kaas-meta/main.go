@@ -41,10 +41,11 @@ type app struct {
 	dir    string
 	output string
 	out    io.Writer
+	screen screen
 }
 
 func rootCommand(out io.Writer) *cobra.Command {
-	a := &app{out: out}
+	a := &app{out: out, screen: screenOf(out, os.Getenv)}
 	cmd := &cobra.Command{
 		Use:           "kaas-meta",
 		Short:         "Read the history and the state on a kaas volume",

@@ -266,7 +266,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"--dir", dir, "log", "-o", "xml"}, "-o xml"},
 		{[]string{"--dir", dir, "log", "--stream", "groups"}, "--stream groups"},
 		{[]string{"--dir", dir, "log", "--stream", "topics/none/0"}, `no topic "none"`},
-		{[]string{"--dir", dir, "dump", "--at", "43"}, `"43" is not of the form`},
+		{[]string{"--dir", dir, "dump", "--at", "43"}, `"43" is not a position`},
 	} {
 		_, err := run(c.args...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,93 +1,105 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"path"
+	"io"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"kaas.dev/kaas/internal/substrate"
-	"kaas.dev/kaas/projections"
-	"kaas.dev/kaas/projections/groups"
-	"kaas.dev/kaas/projections/txns"
+	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
-// shardKind is what the commands know of shards of one kind. Streams and their directory are
-// named by it.
-type shardKind struct {
-	kind   projections.ShardKind
-	what   string // one that falls into a shard
-	parse  func(name string) (int32, error)
-	stream func(v *substrate.Volume, shard int32) *stream
-	empty  func(shard int32) any // the state of a shard that nobody has owned yet
+// shardView is how a command tells of what is in the shards of a kind: T, of which the states
+// S hold many.
+type shardView[S, T any] struct {
+	kind        *history.ShardKind
+	use         string // of the command
+	arg         string // what one is called there
+	short, long string
+
+	all      func(s S, shard int32, names history.Namer) []T
+	one      func(s S, id string, shard int32, names history.Namer) (T, bool)
+	id       func(T) string
+	place    func(*T, substrate.Position) // says where it was read
+	allTable func(io.Writer, screen, []T) error
+	oneTable func(io.Writer, screen, T, substrate.Position) error
 }
 
-var (
-	groupKind = &shardKind{projections.ShardGroups, "group", groups.ParseStreamName, groupsStream,
-		func(shard int32) any { return showShard(groups.NewShard(), shard, nil) }}
-	txnKind = &shardKind{projections.ShardTxns, "transactional ID", txns.ParseStreamName, txnsStream,
-		func(shard int32) any { return showTxns(txns.NewShard(), shard, nil) }}
-
-	shardKinds = []*shardKind{groupKind, txnKind}
-)
-
-// list lists the shards that have a stream. One that nobody has owned yet has none.
-func (k *shardKind) list(v *substrate.Volume) ([]int32, error) {
-	es, err := v.ListFresh(path.Join(v.MetaDir(), string(k.kind)))
-	if err != nil && !isNotExist(err) {
-		return nil, err
+// shardsCommand is the command that lists all of a kind, or tells of one.
+func shardsCommand[S, T any](a *app, k shardView[S, T]) *cobra.Command {
+	at := history.Latest
+	cmd := &cobra.Command{
+		Use:   k.use + " [" + k.arg + "]",
+		Short: k.short,
+		Long:  k.long,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := a.open()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return k.showOne(cmd.Context(), a, v, args[0], at)
+			}
+			if _, err := substrate.ParsePosition(at); err == nil {
+				return fmt.Errorf("--at: a position is one of a shard: name the %s", k.kind.What)
+			}
+			return k.showAll(cmd.Context(), a, v, at)
+		},
 	}
-	var out []int32
-	for _, e := range es {
-		if n, err := k.parse(e.Name); err == nil && e.Dir {
-			out = append(out, n)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
+	cmd.Flags().StringVar(&at, "at", at, atHelp+"; a position is one of the "+k.kind.What+"'s shard")
+	a.outputFlag(cmd, "table", "json", "yaml")
+	return cmd
 }
 
-// find returns a shard's stream, which is absent until somebody owns the shard.
-func (k *shardKind) find(ctx context.Context, v *substrate.Volume, shard int32) (*stream, error) {
-	s := k.stream(v, shard)
-	there, err := k.list(v)
-	if err != nil || slices.Contains(there, shard) {
-		return s, err
-	}
-	view, err := readCluster(ctx, v)
+// showAll tells of every shard that can be read, and fails if one cannot.
+func (k shardView[S, T]) showAll(ctx context.Context, a *app, v *substrate.Volume, at string) error {
+	shards, err := k.kind.List(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if n := len(view.Shards(k.kind)); int(shard) >= n {
-		return nil, fmt.Errorf("there are %d shards of %ss, and no %s", n, k.what, s.label)
-	}
-	s.absent = true
-	s.state = func(_ context.Context, p substrate.Position) (substrate.Position, any, error) {
-		if !p.IsZero() {
-			return p, nil, fmt.Errorf("%s: nobody has owned it yet, so it has no position %s", s.label, p)
+	names := history.Names(ctx, v)
+	all := []T{} // an empty list, not none, in JSON
+	var errs []error
+	for _, n := range shards {
+		st, err := stateAt(ctx, v, k.kind.Stream(v, n), at)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		return p, k.empty(shard), nil
+		all = append(all, k.all(st.Fold.(S), n, names)...)
 	}
-	return s, nil
+	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(k.id(a), k.id(b)) })
+	if a.output == "table" {
+		err = k.allTable(a.out, a.screen, all)
+	} else {
+		err = a.print(all)
+	}
+	return errors.Join(append(errs, err)...)
 }
 
-// shardOf is the shard that something falls into. The error says that there is no such thing
-// where its shard has no stream.
-func (k *shardKind) shardOf(ctx context.Context, v *substrate.Volume, id string) (int32, *stream, error) {
-	view, err := readCluster(ctx, v)
+// showOne tells of one.
+func (k shardView[S, T]) showOne(ctx context.Context, a *app, v *substrate.Volume, id, at string) error {
+	shard, s, err := k.kind.ShardOf(ctx, v, id)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	shard, ok := view.ShardOf(k.kind, id)
+	st, err := stateAt(ctx, v, s, at)
+	if err != nil {
+		return err
+	}
+	one, ok := k.one(st.Fold.(S), id, shard, history.Names(ctx, v))
 	if !ok {
-		return 0, nil, fmt.Errorf("there is no %s %q: no broker has made the shards yet", k.what, id)
+		return fmt.Errorf("there is no %s %q at %s of %s", k.kind.What, id, st.Position, s.Name)
 	}
-	s, err := k.find(ctx, v, shard)
-	if err != nil {
-		return 0, nil, err
+	if a.output == "table" {
+		return k.oneTable(a.out, a.screen, one, st.Position)
 	}
-	if s.absent {
-		return 0, nil, fmt.Errorf("there is no %s %q: nobody has owned %s yet", k.what, id, s.label)
-	}
-	return shard, s, nil
+	k.place(&one, st.Position)
+	return a.print(one)
 }

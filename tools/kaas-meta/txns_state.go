@@ -10,6 +10,7 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/projections/txns"
+	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
 // shardTxns is a folded shard stream as dump shows it.
@@ -18,6 +19,7 @@ type shardTxns struct {
 }
 
 type txnState struct {
+	Position   string `json:"position,omitempty"` // of its shard; where one is told
 	ID         string `json:"id"`
 	Shard      int32  `json:"shard"`
 	State      string `json:"state"`
@@ -36,7 +38,7 @@ type txnState struct {
 	Groups     []string           `json:"group_shards,omitempty"`
 }
 
-func showTxns(s *txns.Shard, shard int32, names namer) shardTxns {
+func showTxns(s *txns.Shard, shard int32, names history.Namer) shardTxns {
 	out := shardTxns{Txns: []txnState{}}
 	for t := range s.Txns() {
 		out.Txns = append(out.Txns, showTransaction(t, shard, names))
@@ -44,7 +46,7 @@ func showTxns(s *txns.Shard, shard int32, names namer) shardTxns {
 	return out
 }
 
-func showTransaction(t *txns.Txn, shard int32, names namer) txnState {
+func showTransaction(t *txns.Txn, shard int32, names history.Namer) txnState {
 	s := txnState{ID: t.ID, Shard: shard, State: t.State.String(), ProducerID: t.ProducerID, Epoch: t.Epoch, Version: t.Version,
 		TimeoutMs: t.Timeout, Fencing: t.Fencing, Updated: at(t.Updated)}
 	if t.LastEpoch != txns.NoEpoch {
@@ -72,7 +74,7 @@ func showTransaction(t *txns.Txn, shard int32, names namer) txnState {
 	return s
 }
 
-func txnsTable(w io.Writer, all []txnState) error {
+func txnsTable(w io.Writer, sc screen, all []txnState) error {
 	lines := [][]string{{"TRANSACTIONAL ID", "SHARD", "PRODUCER", "EPOCH", "STATE", "PARTITIONS", "GROUP SHARDS", "STARTED", "UPDATED"}}
 	for _, t := range all {
 		n := 0
@@ -82,15 +84,15 @@ func txnsTable(w io.Writer, all []txnState) error {
 		lines = append(lines, []string{shown(t.ID), txns.StreamName(t.Shard), strconv.FormatInt(t.ProducerID, 10), strconv.Itoa(int(t.Epoch)), t.State,
 			strconv.Itoa(n), strconv.Itoa(len(t.Groups)), when(t.Started), when(&t.Updated)})
 	}
-	return rows(w, lines...)
+	return rows(w, sc, lines...)
 }
 
-func txnTable(w io.Writer, t txnState, pos substrate.Position) error {
+func txnTable(w io.Writer, sc screen, t txnState, pos substrate.Position) error {
 	fmt.Fprintf(w, "transactional ID %s at %s of %s/%s: %s\n", shown(t.ID), pos, txns.StreamsDir, txns.StreamName(t.Shard), t.summary())
 	if len(t.Partitions) == 0 && len(t.Groups) == 0 {
 		return nil
 	}
-	return rows(w, []string{"PARTITIONS", "GROUP SHARDS"}, []string{partitionsText(t.Partitions), shown(strings.Join(t.Groups, ","))})
+	return rows(w, sc, []string{"PARTITIONS", "GROUP SHARDS"}, []string{partitionsText(t.Partitions), shown(strings.Join(t.Groups, ","))})
 }
 
 func (t *txnState) summary() string {

@@ -69,10 +69,7 @@ func TestOneTxn(t *testing.T) {
 	has(t, out, `transactional ID "two\nlines" at 1-2 of txns/01: Empty, producer 9 in epoch 0, timeout 1.5s, updated`)
 	out, err = run("--dir", dir, "txns", "payments", "--at", "1-1", "-o", "json")
 	check(t, err)
-	var s struct {
-		Position string
-		txnState
-	}
+	var s txnState
 	check(t, json.Unmarshal([]byte(out), &s))
 	if s.Position != "1-1" || s.State != "Ongoing" || s.Epoch != 3 || *s.Previous != 76 || s.LastEpoch != nil {
 		t.Errorf("at 1-1 it is %s", out)
@@ -103,8 +100,8 @@ func TestTxnsRefusals(t *testing.T) {
 	}{
 		{[]string{"txns", "nobody"}, `no transactional ID "nobody"`},
 		{[]string{"txns", "payments", "--at", "0-1"}, `no transactional ID "payments" at 0-1 of txns/13`},
-		{[]string{"txns", "--at", "1-1"}, "name the ID"},
-		{[]string{"txns", "payments", "--at", "x"}, `"x" is not of the form`},
+		{[]string{"txns", "--at", "1-1"}, "name the transactional ID"},
+		{[]string{"txns", "payments", "--at", "x"}, `"x" is not a position`},
 		{[]string{"log", "--stream", "txns/5"}, "two digits"},
 		{[]string{"log", "--stream", "txns/16"}, "there are 16 shards of transactional IDs"},
 		{[]string{"dump", "--stream", "txns/00", "--at", "1-1"}, "nobody has owned it yet"},

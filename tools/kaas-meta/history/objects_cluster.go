@@ -1,0 +1,152 @@
+package history
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kaas.dev/kaas/projections"
+)
+
+// Kinds of objects.
+const (
+	KindCluster       = "cluster"
+	KindBroker        = "broker"
+	KindTopic         = "topic"
+	KindPartition     = "partition"
+	KindConfig        = "config"
+	KindDeletedTopic  = "deleted_topic"
+	KindShard         = "shard"
+	KindProducerFence = "producer_fence"
+)
+
+// clusterParts are the parts of the cluster's state. A new kind of object is a new rank here.
+func clusterParts(c *projections.Cluster, _ Namer) []part {
+	var out []part
+	add := func(rank int, key string, id, value any, expand func(any, Namer) []Object) {
+		out = append(out, part{rank, key, id, value, expand})
+	}
+	add(0, "", nil, c, clusterObject)
+	for _, b := range c.Brokers() {
+		add(1, number(int64(b.ID)), nil, b, brokerObject)
+	}
+	add(2, "", nil, c, configObjects)
+	for _, t := range c.Topics() {
+		add(3, t.Name, t, t, topicObjects)
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(c.Removing()), compareIDs) {
+		name := c.Removing()[id]
+		add(4, id.String(), name, Object{KindDeletedTopic, id.String(), []Field{{"name", name}}}, itself)
+	}
+	for _, kind := range []projections.ShardKind{projections.ShardGroups, projections.ShardTxns} {
+		for i, p := range c.Shards(kind) {
+			name := fmt.Sprintf("%s/%02d", kind, i)
+			add(5, string(kind)+number(int64(i)), p, Object{KindShard, name, owned("owner", "epoch", p)}, itself)
+		}
+	}
+	for f := range c.ProducerFences() {
+		add(6, number(f.ProducerID), f, f, fenceObject)
+	}
+	return out
+}
+
+func compareIDs(a, b projections.TopicID) int { return bytes.Compare(a[:], b[:]) }
+
+// number orders as the number does.
+func number(n int64) string { return fmt.Sprintf("%020d", n) }
+
+func itself(v any, _ Namer) []Object { return []Object{v.(Object)} }
+
+func clusterObject(v any, _ Namer) []Object {
+	c := v.(*projections.Cluster)
+	return []Object{{KindCluster, "", []Field{{"controller", c.Controller()}, {"next_producer_id", c.NextProducerID()}}}}
+}
+
+func brokerObject(v any, _ Namer) []Object {
+	b := v.(projections.Broker)
+	fs := []Field{{"epoch", b.Epoch}, {"fenced", b.Fenced}, {"incarnation", b.Incarnation}, {"session", b.Session}, {"host", b.Host}}
+	if b.Rack != "" {
+		fs = append(fs, Field{"rack", b.Rack})
+	}
+	for _, l := range b.Listeners {
+		fs = append(fs, Field{"listener " + l.Name, fmt.Sprintf("%s:%d", l.Host, l.Port)})
+	}
+	return []Object{{KindBroker, strconv.Itoa(int(b.ID)), fs}}
+}
+
+// configObjects are the configurations of brokers and groups; topics have theirs.
+func configObjects(v any, _ Namer) (out []Object) {
+	c := v.(*projections.Cluster)
+	out = appendConfig(out, "broker default", c.BrokerConfigs(""))
+	for _, b := range c.Brokers() {
+		id := strconv.Itoa(int(b.ID))
+		out = appendConfig(out, "broker "+id, c.BrokerConfigs(id))
+	}
+	for _, g := range c.ConfiguredGroups() {
+		out = appendConfig(out, "group "+g, c.GroupConfig(g))
+	}
+	return out
+}
+
+func appendConfig(out []Object, name string, m map[string]string) []Object {
+	if len(m) == 0 {
+		return out
+	}
+	o := Object{Kind: KindConfig, Name: name}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		o.Fields = append(o.Fields, Field{k, m[k]})
+	}
+	return append(out, o)
+}
+
+func topicObjects(v any, _ Namer) []Object {
+	t := v.(*projections.Topic)
+	out := []Object{{KindTopic, t.Name, []Field{{"id", t.ID.String()}, {"partitions", len(t.Partitions)}, {"created", moment(t.CreatedAt)}}}}
+	out = appendConfig(out, "topic "+t.Name, t.Configs)
+	for i, p := range t.Partitions {
+		out = append(out, Object{KindPartition, t.Name + "/" + strconv.Itoa(i), owned("leader", "leader_epoch", p)})
+	}
+	return out
+}
+
+func owned(who, epoch string, p projections.Partition) []Field {
+	fs := []Field{{who, p.Leader}, {epoch, p.Epoch}}
+	if p.Handover {
+		fs = append(fs, Field{"handover", true})
+	}
+	return fs
+}
+
+func fenceObject(v any, _ Namer) []Object {
+	f := v.(projections.ProducerFence)
+	return []Object{{KindProducerFence, strconv.FormatInt(f.ProducerID, 10), []Field{{"epoch", f.Epoch}, {"raised", millis(f.Time)}}}}
+}
+
+// moment is a time as a value.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func millis(ms int64) string { return moment(time.UnixMilli(ms)) }
+
+// Runs is a list of numbers, runs of them shortened: 0-3,7.
+func Runs(ns []int32) string {
+	var out []string
+	for i := 0; i < len(ns); {
+		j := i + 1
+		for j < len(ns) && ns[j] == ns[j-1]+1 {
+			j++
+		}
+		if j-i > 2 {
+			out = append(out, fmt.Sprintf("%d-%d", ns[i], ns[j-1]))
+		} else {
+			for _, n := range ns[i:j] {
+				out = append(out, strconv.Itoa(int(n)))
+			}
+		}
+		i = j
+	}
+	return strings.Join(out, ",")
+}
