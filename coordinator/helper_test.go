@@ -214,13 +214,24 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// create asks again while there is no controller, as clients do: on a disk that stalls, an
+// elected broker loses its lease.
 func create(t *testing.T, b *Broker, name string, partitions int32) *projections.Topic {
 	t.Helper()
-	topic, err := b.CreateTopic(ctx(t, 20*time.Second), TopicSpec{Name: name, Partitions: partitions}, false)
-	if err != nil {
-		t.Fatalf("create %s: %v", name, err)
+	c := ctx(t, 20*time.Second)
+	for asked := 0; ; asked++ {
+		topic, err := b.CreateTopic(c, TopicSpec{Name: name, Partitions: partitions}, false)
+		switch {
+		case err == nil:
+			return topic
+		case asked > 0 && errors.Is(err, kerr.TopicAlreadyExists):
+			eventually(t, "topic "+name+" is served", func() bool { topic = b.View().Topic(name); return topic != nil && b.Ready() })
+			return topic
+		case !errors.Is(err, kerr.NotController) || c.Err() != nil:
+			t.Fatalf("create %s: %v", name, err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	return topic
 }
 
 // mustPartition waits: a broker that starts opens its partitions beside what it is asked.
