@@ -303,3 +303,26 @@ func TestVolumeStallsForAll(t *testing.T) {
 		t.Errorf("sessions %v, were %v", got, sessions)
 	}
 }
+
+// A broker that was fenced while it lives goes on telling until it finds out. It is not let
+// serve under the session that was sealed: what it was given then would move twice.
+func TestFencedIsNotLetBackUnderItsSession(t *testing.T) {
+	c := newCluster(t)
+	a, b := c.join(1), c.join(2, func(o *Options) { o.CheckInterval = 2 * time.Second })
+	create(t, a.Broker, "a", 4)
+	c.settled(a, b)
+	was, _ := a.View().Broker(2)
+	if err := a.ctl.Load().fence(was, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	back := false
+	eventually(t, "it serves again", func() bool {
+		now, ok := a.View().Broker(2)
+		back = back || ok && now.Epoch == was.Epoch && !now.Fenced
+		return ok && now.Epoch != was.Epoch && !now.Fenced
+	})
+	if back {
+		t.Error("it was let serve under the sealed session")
+	}
+	c.settled(a, b)
+}

@@ -51,6 +51,7 @@ type peer struct {
 	asking   bool      // a probe or a fencing is under way
 	wants    time.Time // since when it has asked to be fenced, zero if it does not
 	stopping bool
+	sealed   bool // its session is; what lives under it is to register anew
 }
 
 func newController(ctx context.Context, b *Broker, before *projections.Cluster) *controller {

@@ -180,6 +180,11 @@ func (c *controller) fence(b projections.Broker, why string) error {
 	if err := c.seal(b); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	if p := c.peerOf(b); p != nil {
+		p.sealed = b.Session != ""
+	}
+	c.mu.Unlock()
 	_, err := c.b.publish(c.ctx, fmt.Sprintf("broker %d fenced: %s", b.ID, why), func(v *projections.Cluster) ([]metalog.Event, error) {
 		now, ok := v.Broker(b.ID)
 		if !ok || now.Epoch != b.Epoch || now.Fenced {
@@ -202,12 +207,13 @@ func (c *controller) eligible(v *projections.Cluster, not ...int32) []int32 {
 }
 
 // unfence lets brokers serve that are registered and were heard since, and gives them, and
-// everything that nobody leads, its share.
+// everything that nobody leads, its share. Who was fenced in this term has a sealed session,
+// under which it could serve nothing: it registers anew once it has found out.
 func (c *controller) unfence(view *projections.Cluster) error {
 	var ids []int32
 	c.mu.Lock()
 	for _, b := range view.Brokers() {
-		if p := c.peerOf(b); b.Fenced && p != nil && p.spoken && !p.gone && p.wants.IsZero() && !p.stopping && time.Since(p.heard) < c.b.opt.SessionTimeout && p.lost.IsZero() {
+		if p := c.peerOf(b); b.Fenced && p != nil && p.spoken && !p.sealed && !p.gone && p.wants.IsZero() && !p.stopping && time.Since(p.heard) < c.b.opt.SessionTimeout && p.lost.IsZero() {
 			ids = append(ids, b.ID)
 		}
 	}
