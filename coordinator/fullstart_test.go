@@ -46,7 +46,9 @@ func TestStartWaitsForRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			v, f := mount(t, dir)
-			stop(t, start(t, v, options(t)))
+			first := start(t, v, options(t))
+			eventually(t, "ready", first.Ready) // what is half made would be cleared away
+			stop(t, first)
 			before := tree(t, dir)
 			var tries atomic.Int64
 			f.set(func(op, name string) error {
