@@ -49,10 +49,17 @@ type Takeover struct {
 
 // ReadIndex lists a stream.
 func ReadIndex(ctx context.Context, v *substrate.Volume, stream string) (*Index, error) {
+	return ReadIndexFrom(ctx, v, stream, 0)
+}
+
+// ReadIndexFrom lists what a stream has from an epoch on, for those who know what is before.
+func ReadIndexFrom(ctx context.Context, v *substrate.Volume, stream string, from substrate.Epoch) (*Index, error) {
 	epochs, err := v.ListEpochs(stream)
 	if err != nil {
 		return nil, err
 	}
+	below, _ := slices.BinarySearch(epochs, from)
+	epochs = epochs[below:]
 	x := &Index{Stream: stream, v: v, newest: -1, limits: map[substrate.Epoch]uint64{}}
 	lists := make([][]substrate.Position, len(epochs))
 	bases := make([]*Header, len(epochs)) // of the epochs whose first entry is retained

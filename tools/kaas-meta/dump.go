@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"kaas.dev/kaas/tools/kaas-meta/history"
@@ -21,22 +24,70 @@ func (a *app) dumpCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			st, err := stateAt(cmd.Context(), v, s, at)
+			st, err := stateAt(cmd.Context(), s, at)
 			if err != nil {
 				return err
 			}
-			return a.print(dumped{s.Name, st.Position.String(), shownState(cmd.Context(), v, st)})
+			if a.output == "table" {
+				return a.showObjects(st)
+			}
+			d := dumped{Stream: s.Name, Position: st.Position.String(), State: shownState(cmd.Context(), v, st)}
+			if err := d.fate(cmd.Context(), s, st); err != nil {
+				return err
+			}
+			return a.print(d)
 		},
 	}
 	cmd.Flags().StringVar(&name, "stream", name, history.StreamsHelp)
 	cmd.Flags().StringVar(&at, "at", at, atHelp)
-	a.outputFlag(cmd, "yaml", "json")
+	a.outputFlag(cmd, "yaml", "json", "table")
 	return cmd
 }
 
 // dumped is a state in JSON and YAML.
 type dumped struct {
-	Stream   string `json:"stream"`
-	Position string `json:"position"`
-	State    any    `json:"state"`
+	Stream   string       `json:"stream"`
+	Position string       `json:"position"`
+	Status   string       `json:"status,omitempty"`     // of the entry at the position
+	Taken    []takenEpoch `json:"taken_over,omitempty"` // claims above the newest entry
+	State    any          `json:"state"`
+}
+
+// takenEpoch is an epoch that has an owner, who has published nothing yet.
+type takenEpoch struct {
+	Epoch   int32  `json:"epoch"`
+	Session string `json:"session"`
+}
+
+// fate says what became of the entry that is shown.
+func (d *dumped) fate(ctx context.Context, s *history.Stream, st history.State) error {
+	x, err := s.Index(ctx)
+	if err != nil || st.Position.IsZero() {
+		return err
+	}
+	d.Status = string(x.Status(st.Position))
+	for _, t := range x.Taken {
+		d.Taken = append(d.Taken, takenEpoch{int32(t.Epoch), t.Session})
+	}
+	return nil
+}
+
+func (a *app) showObjects(st history.State) error {
+	return objectRows(a.out, a.screen, st.Objects())
+}
+
+func objectRows(w io.Writer, sc screen, all []history.Object) error {
+	lines := [][]string{{"KIND", "NAME", "VALUES"}}
+	for _, o := range all {
+		lines = append(lines, []string{o.Kind, shown(o.Name), objectText(o)})
+	}
+	return rows(w, sc, lines...)
+}
+
+func objectText(o history.Object) string {
+	c := history.Change{Action: history.Added}
+	for _, f := range o.Fields {
+		c.Fields = append(c.Fields, history.FieldChange{Name: f.Name, New: f.Value})
+	}
+	return fieldsText(c)
 }

@@ -2,133 +2,163 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
+// logFlags are what log may be asked for.
+type logFlags struct {
+	stream       string
+	since, until string
+	types        []string
+	topic, group string
+	txn          string
+	broker       int32
+	producer     int64
+	follow       bool
+	interval     time.Duration
+	wide         bool
+}
+
 func (a *app) logCommand() *cobra.Command {
-	name := "cluster"
+	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "The history of a stream, oldest first: what changed, when, by whom and why",
-		Args:  cobra.NoArgs,
+		Long: "The history of a stream, oldest first: position, time, writer, reason and events of each entry.\n" +
+			"Entries that a later owner disowned are marked DISOWNED, the newest one of an owner that is sealed and has no\n" +
+			"successor yet UNDECIDED. A claim that nothing was published under yet is told after the newest entry.\n" +
+			"Times are of the writers' clocks. Filters that are given together must all hold of one event.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := a.open()
 			if err != nil {
 				return err
 			}
-			s, err := history.Find(cmd.Context(), v, name)
+			filter, err := f.filter(cmd, time.Now())
 			if err != nil {
 				return err
 			}
-			return a.showLog(cmd.Context(), s)
+			s, err := f.find(cmd, v)
+			if err != nil {
+				return err
+			}
+			return a.showLog(cmd.Context(), cmd.ErrOrStderr(), s, filter, f)
 		},
 	}
-	cmd.Flags().StringVar(&name, "stream", name, history.StreamsHelp)
+	fs := cmd.Flags()
+	fs.StringVar(&f.stream, "stream", "cluster", history.StreamsHelp)
+	fs.StringVar(&f.since, "since", "", "only entries from then on: a time such as 2026-11-29T12:00:00Z, or 2h for two hours ago")
+	fs.StringVar(&f.until, "until", "", "only entries up to then")
+	fs.StringSliceVar(&f.types, "type", nil, "only events of these types, such as TopicCreated")
+	fs.StringVar(&f.topic, "topic", "", "only events about a topic, by name or, of one that is gone, by ID")
+	fs.StringVar(&f.group, "group", "", "only events about a consumer group; without --stream, those of its shard")
+	fs.StringVar(&f.txn, "txn", "", "only events about a transactional ID; without --stream, those of its shard")
+	fs.Int32Var(&f.broker, "broker", 0, "only events about a broker, and entries that it wrote")
+	fs.Int64Var(&f.producer, "producer", 0, "only events about a producer ID")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "go on, and show what comes")
+	fs.DurationVar(&f.interval, "interval", time.Second, "how often --follow looks")
+	fs.BoolVarP(&f.wide, "wide", "w", false, "do not cut lines at the width of the terminal")
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
 }
 
-// logEntry is a record in JSON and YAML.
-type logEntry struct {
-	Position string         `json:"position"`
-	Status   metalog.Status `json:"status,omitempty"`
-	Time     *time.Time     `json:"time,omitempty"`
-	Node     *int32         `json:"node,omitempty"` // absent for a stream's birth
-	Session  string         `json:"session,omitempty"`
-	Reason   string         `json:"reason,omitempty"`
-	Previous string         `json:"previous,omitempty"`
-	Base     bool           `json:"base,omitempty"`
-	Closed   bool           `json:"closed,omitempty"`
-	Plug     bool           `json:"plug,omitempty"`
-	Events   []logEvent     `json:"events,omitempty"`
-	Error    string         `json:"error,omitempty"`
-}
-
-type logEvent struct {
-	Type string `json:"type"`
-	Data any    `json:"data,omitempty"`
-	Text string `json:"-"`
-}
-
-func (a *app) showLog(ctx context.Context, s *history.Stream) error {
-	var entries []logEntry
-	bad := 0
-	for r, err := range s.Records(ctx, history.Filter{}) {
-		if err != nil {
-			return err
+func (f *logFlags) filter(cmd *cobra.Command, now time.Time) (out history.Filter, err error) {
+	out = history.Filter{Types: f.types, Topic: f.topic, Group: f.group, Txn: f.txn}
+	if cmd.Flags().Changed("broker") {
+		out.Broker = &f.broker
+	}
+	if cmd.Flags().Changed("producer") {
+		out.Producer = &f.producer
+	}
+	for _, t := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"since", f.since, &out.Since}, {"until", f.until, &out.Until}} {
+		if t.text == "" {
+			continue
 		}
-		entries = append(entries, newLogEntry(r))
+		if *t.to, err = history.ParseTime(t.text, now); err != nil {
+			return out, usagef("--%s: %w", t.name, err)
+		}
+	}
+	if f.follow && f.until != "" {
+		return out, usagef("--follow and --until do not go together")
+	}
+	if f.interval <= 0 {
+		return out, usagef("--interval must be above 0")
+	}
+	return out, nil
+}
+
+// find is the stream: that of a group or a transactional ID where none is named.
+func (f *logFlags) find(cmd *cobra.Command, v *substrate.Volume) (s *history.Stream, err error) {
+	switch {
+	case cmd.Flags().Changed("stream"):
+	case f.group != "":
+		_, s, err = history.GroupShards.ShardOf(cmd.Context(), v, f.group)
+		return s, err
+	case f.txn != "":
+		_, s, err = history.TxnShards.ShardOf(cmd.Context(), v, f.txn)
+		return s, err
+	}
+	return history.Find(cmd.Context(), v, f.stream)
+}
+
+func (a *app) showLog(ctx context.Context, errs io.Writer, s *history.Stream, filter history.Filter, f logFlags) error {
+	var records iter.Seq2[history.Record, error]
+	if f.follow {
+		records = s.Follow(ctx, filter, f.interval)
+	} else {
+		records = s.Records(ctx, filter)
+	}
+	l := a.newList(f.follow)
+	bad, all := 0, 0
+	for r, err := range records {
+		switch {
+		case err != nil && f.follow:
+			fmt.Fprintln(errs, "kaas-meta:", err)
+			continue
+		case err != nil:
+			return errors.Join(err, l.end())
+		}
+		all++
 		if r.Err != nil {
 			bad++
 		}
-	}
-	if a.output == "table" {
-		for _, e := range entries {
-			fmt.Fprintln(a.out, e.line())
+		if err := a.showRecord(l, r, f.wide); err != nil {
+			return err
 		}
-	} else if err := a.print(entries); err != nil {
+	}
+	if err := l.end(); err != nil {
 		return err
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d entries could not be read; kaas-meta verify names them", bad, len(entries))
+		return fmt.Errorf("%d of %d entries could not be read; kaas-meta verify names them", bad, all)
 	}
 	return nil
 }
 
-func newLogEntry(r history.Record) logEntry {
-	e := logEntry{Position: r.Position.String(), Plug: r.Plug, Status: r.Status}
-	if r.Err != nil {
-		e.Error = r.Err.Error()
+func (a *app) showRecord(l *list, r history.Record, wide bool) error {
+	if a.output != "table" {
+		return l.add(newLogEntry(r))
 	}
-	if r.Time.IsZero() {
-		return e
+	sc := a.screen
+	if wide {
+		sc.width = 0
 	}
-	e.Time, e.Session, e.Reason, e.Base, e.Closed = &r.Time, r.Session, r.Reason, r.Base, r.Closed
-	if r.Session != "" {
-		e.Node = &r.Node
+	for _, line := range recordLines(sc, r) {
+		if err := l.line(line); err != nil {
+			return err
+		}
 	}
-	if !r.Prev.IsZero() {
-		e.Previous = r.Prev.String()
-	}
-	for _, ev := range r.Events {
-		e.Events = append(e.Events, logEvent{Type: ev.Type, Data: ev.Data, Text: ev.Text})
-	}
-	return e
-}
-
-// line is the entry in one line: position, time, writer, reason, events.
-func (e logEntry) line() string {
-	switch {
-	case e.Error != "":
-		return fmt.Sprintf("%-8s  UNREADABLE: %s", e.Position, e.Error)
-	case e.Plug:
-		return fmt.Sprintf("%-8s  plug: the position was closed to its epoch's owner", e.Position)
-	}
-	writer := "birth"
-	if e.Node != nil {
-		writer = fmt.Sprintf("node %d", *e.Node)
-	}
-	var marks []string
-	if e.Closed {
-		marks = append(marks, "closed")
-	}
-	if e.Status != metalog.StatusCommitted {
-		marks = append(marks, strings.ToUpper(string(e.Status)))
-	}
-	mark := ""
-	if len(marks) > 0 {
-		mark = "  [" + strings.Join(marks, ", ") + "]"
-	}
-	texts := make([]string, len(e.Events))
-	for i, ev := range e.Events {
-		texts[i] = ev.Text
-	}
-	return fmt.Sprintf("%-8s  %s  %-7s  %q%s  %s", e.Position, e.Time.Format("2006-01-02T15:04:05.000Z"), writer, e.Reason, mark, strings.Join(texts, "; "))
+	return nil
 }

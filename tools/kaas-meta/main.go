@@ -1,24 +1,33 @@
 // Command kaas-meta reads a kaas volume: the history of its streams, the state at
-// any retained position, whether all of it is sound, and whether the volume can be used
-// at all. These commands work on the directory, with or without brokers running, and
-// change nothing; probe writes, in a directory of its own.
+// any retained position or time, what changed between two, the life of one thing, whether
+// all of it is sound, and whether the volume can be used at all. These commands work on the
+// directory, with or without brokers running, and change nothing; probe writes, in a
+// directory of its own.
 //
-//	kaas-meta --dir DIR log  [--stream cluster|groups/NN|txns/NN|topics/TOPIC/PARTITION] [-o table|json|yaml]
-//	kaas-meta --dir DIR dump [--stream …] [--at POSITION] [-o yaml|json]
-//	kaas-meta --dir DIR groups [GROUP] [--at POSITION] [-o table|json|yaml]
-//	kaas-meta --dir DIR txns [TRANSACTIONAL-ID] [--at POSITION] [-o table|json|yaml]
-//	kaas-meta --dir DIR verify [-o table|json|yaml]
-//	kaas-meta --dir DIR probe [-o table|json|yaml]
+//	kaas-meta --dir DIR log  [--stream cluster|groups/NN|txns/NN|topics/TOPIC/PARTITION] [--since --until --type --topic --group --broker …] [--follow]
+//	kaas-meta --dir DIR dump [--stream …] [--at POSITION|TIME]
+//	kaas-meta --dir DIR diff A B [--stream …|all]
+//	kaas-meta --dir DIR show KIND NAME [--at POSITION|TIME] [--history]
+//	kaas-meta --dir DIR groups [GROUP] [--at POSITION|TIME]
+//	kaas-meta --dir DIR txns [TRANSACTIONAL-ID] [--at POSITION|TIME]
+//	kaas-meta --dir DIR verify [--deep]
+//	kaas-meta --dir DIR probe
+//	kaas-meta completion bash|zsh|fish|powershell
+//	kaas-meta man
 //
-// Exit codes: 0 done, 1 it could not be done or a check of probe failed, 3 verify found
-// faults.
+// All but the last two take -o json and -o yaml.
+//
+// Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line
+// is wrong, 3 verify found faults.
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -26,14 +35,14 @@ import (
 )
 
 func main() {
-	cmd := rootCommand(os.Stdout)
-	if err := cmd.Execute(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the process, whatever call hangs.
+	context.AfterFunc(ctx, stop)
+	err := rootCommand(os.Stdout).ExecuteContext(ctx)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "kaas-meta:", err)
-		if errors.Is(err, errFaults) {
-			os.Exit(3)
-		}
-		os.Exit(1)
 	}
+	os.Exit(exitCode(err))
 }
 
 // app is what the commands share.
@@ -47,22 +56,29 @@ type app struct {
 func rootCommand(out io.Writer) *cobra.Command {
 	a := &app{out: out, screen: screenOf(out, os.Getenv)}
 	cmd := &cobra.Command{
-		Use:           "kaas-meta",
-		Short:         "Read the history and the state on a kaas volume",
-		Long:          "Read the history and the state on a kaas volume, offline, changing nothing but where probe tries the volume.\nExit codes: 0 done, 1 it could not be done or a check of probe failed, 3 verify found faults.",
+		Use:   "kaas-meta",
+		Short: "Read the history and the state on a kaas volume",
+		Long: "Read the history and the state on a kaas volume, offline, changing nothing but where probe tries the volume.\n" +
+			"Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line is wrong, 3 verify found faults.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	cmd.SetOut(out)
 	cmd.PersistentFlags().StringVar(&a.dir, "dir", "", "the volume's directory (log.dirs of its brokers)")
-	cmd.AddCommand(a.logCommand(), a.dumpCommand(), a.groupsCommand(), a.txnsCommand(), a.verifyCommand(), a.probeCommand())
+	cmd.AddCommand(a.logCommand(), a.dumpCommand(), a.diffCommand(), a.showCommand())
+	cmd.AddCommand(a.groupsCommand(), a.txnsCommand())
+	cmd.AddCommand(a.verifyCommand())
+	cmd.AddCommand(a.probeCommand())
+	cmd.AddCommand(a.manCommand())
+	a.completions(cmd)
+	typeUsage(cmd)
 	return cmd
 }
 
 // open opens the volume to read.
 func (a *app) open() (*substrate.Volume, error) {
 	if a.dir == "" {
-		return nil, errors.New("--dir is not set: name the volume's directory")
+		return nil, usagef("--dir is not set: name the volume's directory")
 	}
 	fs, err := substrate.OpenDir(a.dir)
 	if err != nil {

@@ -47,7 +47,7 @@ func shardsCommand[S, T any](a *app, k shardView[S, T]) *cobra.Command {
 				return k.showOne(cmd.Context(), a, v, args[0], at)
 			}
 			if _, err := substrate.ParsePosition(at); err == nil {
-				return fmt.Errorf("--at: a position is one of a shard: name the %s", k.kind.What)
+				return usagef("--at: a position is one of a shard: name the %s", k.kind.What)
 			}
 			return k.showAll(cmd.Context(), a, v, at)
 		},
@@ -67,7 +67,7 @@ func (k shardView[S, T]) showAll(ctx context.Context, a *app, v *substrate.Volum
 	all := []T{} // an empty list, not none, in JSON
 	var errs []error
 	for _, n := range shards {
-		st, err := stateAt(ctx, v, k.kind.Stream(v, n), at)
+		st, err := stateAt(ctx, k.kind.Stream(v, n), at)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -89,7 +89,7 @@ func (k shardView[S, T]) showOne(ctx context.Context, a *app, v *substrate.Volum
 	if err != nil {
 		return err
 	}
-	st, err := stateAt(ctx, v, s, at)
+	st, err := stateAt(ctx, s, at)
 	if err != nil {
 		return err
 	}

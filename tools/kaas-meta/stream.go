@@ -15,24 +15,13 @@ import (
 // atHelp says what --at takes.
 const atHelp = "a position that log shows, such as 6-43; a time, such as 2026-11-29T12:00:00Z or 2h for two hours ago; or latest"
 
-// stateAt folds a stream up to what --at names. latest is the newest entry as it is, decided
-// or not.
-func stateAt(ctx context.Context, v *substrate.Volume, s *history.Stream, at string) (history.State, error) {
-	if at == history.Latest {
-		return s.At(ctx, substrate.Position{})
-	}
-	if p, err := substrate.ParsePosition(at); err == nil {
-		return s.At(ctx, p)
-	}
-	x, err := s.Index(ctx)
+// stateAt folds a stream up to what --at names.
+func stateAt(ctx context.Context, s *history.Stream, at string) (history.State, error) {
+	sts, err := s.StatesAt(ctx, time.Now(), at)
 	if err != nil {
 		return history.State{}, err
 	}
-	p, err := s.ResolveIn(ctx, x, at, time.Now())
-	if err != nil {
-		return history.State{}, err
-	}
-	return s.At(ctx, p)
+	return sts[0], nil
 }
 
 // shownState is a state as dump shows it.

@@ -8,6 +8,7 @@ import (
 type Object struct {
 	Kind   string  `json:"kind"`
 	Name   string  `json:"name"`
+	Of     string  `json:"of,omitempty"` // the topic or the group that it is of
 	Fields []Field `json:"fields"`
 }
 
@@ -32,6 +33,7 @@ const (
 type Change struct {
 	Kind   string        `json:"kind"`
 	Name   string        `json:"name"`
+	Of     string        `json:"of,omitempty"`
 	Action Action        `json:"action"`
 	Fields []FieldChange `json:"fields,omitempty"`
 }
@@ -121,16 +123,16 @@ func diffObjects(old, now []Object) (out []Change) {
 	}
 	for i := range old {
 		if o := &old[i]; !there[objectKey{o.Kind, o.Name}] {
-			out = append(out, Change{o.Kind, o.Name, Removed, diffFields(o.Fields, nil)})
+			out = append(out, Change{o.Kind, o.Name, o.Of, Removed, diffFields(o.Fields, nil)})
 		}
 	}
 	for i := range now {
 		o := &now[i]
 		b := before[objectKey{o.Kind, o.Name}]
 		if b == nil {
-			out = append(out, Change{o.Kind, o.Name, Added, diffFields(nil, o.Fields)})
+			out = append(out, Change{o.Kind, o.Name, o.Of, Added, diffFields(nil, o.Fields)})
 		} else if fs := diffFields(b.Fields, o.Fields); len(fs) > 0 {
-			out = append(out, Change{o.Kind, o.Name, Changed, fs})
+			out = append(out, Change{o.Kind, o.Name, o.Of, Changed, fs})
 		}
 	}
 	return out

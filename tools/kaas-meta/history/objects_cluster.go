@@ -40,12 +40,12 @@ func clusterParts(c *projections.Cluster, _ Namer) []part {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(c.Removing()), compareIDs) {
 		name := c.Removing()[id]
-		add(4, id.String(), name, Object{KindDeletedTopic, id.String(), []Field{{"name", name}}}, itself)
+		add(4, id.String(), name, Object{KindDeletedTopic, id.String(), name, []Field{{"name", name}}}, itself)
 	}
 	for _, kind := range []projections.ShardKind{projections.ShardGroups, projections.ShardTxns} {
 		for i, p := range c.Shards(kind) {
 			name := fmt.Sprintf("%s/%02d", kind, i)
-			add(5, string(kind)+number(int64(i)), p, Object{KindShard, name, owned("owner", "epoch", p)}, itself)
+			add(5, string(kind)+number(int64(i)), p, Object{KindShard, name, "", owned("owner", "epoch", p)}, itself)
 		}
 	}
 	for f := range c.ProducerFences() {
@@ -53,6 +53,12 @@ func clusterParts(c *projections.Cluster, _ Namer) []part {
 	}
 	return out
 }
+
+// PartitionName is what a partition is called.
+func PartitionName(topic string, index int) string { return topic + "/" + strconv.Itoa(index) }
+
+// BrokerName is what a broker is called.
+func BrokerName(id int32) string { return strconv.Itoa(int(id)) }
 
 func compareIDs(a, b projections.TopicID) int { return bytes.Compare(a[:], b[:]) }
 
@@ -63,7 +69,7 @@ func itself(v any, _ Namer) []Object { return []Object{v.(Object)} }
 
 func clusterObject(v any, _ Namer) []Object {
 	c := v.(*projections.Cluster)
-	return []Object{{KindCluster, "", []Field{{"controller", c.Controller()}, {"next_producer_id", c.NextProducerID()}}}}
+	return []Object{{KindCluster, "", "", []Field{{"controller", c.Controller()}, {"next_producer_id", c.NextProducerID()}}}}
 }
 
 func brokerObject(v any, _ Namer) []Object {
@@ -75,28 +81,28 @@ func brokerObject(v any, _ Namer) []Object {
 	for _, l := range b.Listeners {
 		fs = append(fs, Field{"listener " + l.Name, fmt.Sprintf("%s:%d", l.Host, l.Port)})
 	}
-	return []Object{{KindBroker, strconv.Itoa(int(b.ID)), fs}}
+	return []Object{{KindBroker, BrokerName(b.ID), "", fs}}
 }
 
 // configObjects are the configurations of brokers and groups; topics have theirs.
 func configObjects(v any, _ Namer) (out []Object) {
 	c := v.(*projections.Cluster)
-	out = appendConfig(out, "broker default", c.BrokerConfigs(""))
+	out = appendConfig(out, "broker default", "", c.BrokerConfigs(""))
 	for _, b := range c.Brokers() {
-		id := strconv.Itoa(int(b.ID))
-		out = appendConfig(out, "broker "+id, c.BrokerConfigs(id))
+		id := BrokerName(b.ID)
+		out = appendConfig(out, "broker "+id, id, c.BrokerConfigs(id))
 	}
 	for _, g := range c.ConfiguredGroups() {
-		out = appendConfig(out, "group "+g, c.GroupConfig(g))
+		out = appendConfig(out, "group "+g, g, c.GroupConfig(g))
 	}
 	return out
 }
 
-func appendConfig(out []Object, name string, m map[string]string) []Object {
+func appendConfig(out []Object, name, of string, m map[string]string) []Object {
 	if len(m) == 0 {
 		return out
 	}
-	o := Object{Kind: KindConfig, Name: name}
+	o := Object{Kind: KindConfig, Name: name, Of: of}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		o.Fields = append(o.Fields, Field{k, m[k]})
 	}
@@ -105,10 +111,10 @@ func appendConfig(out []Object, name string, m map[string]string) []Object {
 
 func topicObjects(v any, _ Namer) []Object {
 	t := v.(*projections.Topic)
-	out := []Object{{KindTopic, t.Name, []Field{{"id", t.ID.String()}, {"partitions", len(t.Partitions)}, {"created", moment(t.CreatedAt)}}}}
-	out = appendConfig(out, "topic "+t.Name, t.Configs)
+	out := []Object{{KindTopic, t.Name, t.Name, []Field{{"id", t.ID.String()}, {"partitions", len(t.Partitions)}, {"created", moment(t.CreatedAt)}}}}
+	out = appendConfig(out, "topic "+t.Name, t.Name, t.Configs)
 	for i, p := range t.Partitions {
-		out = append(out, Object{KindPartition, t.Name + "/" + strconv.Itoa(i), owned("leader", "leader_epoch", p)})
+		out = append(out, Object{KindPartition, PartitionName(t.Name, i), t.Name, owned("leader", "leader_epoch", p)})
 	}
 	return out
 }
@@ -123,7 +129,7 @@ func owned(who, epoch string, p projections.Partition) []Field {
 
 func fenceObject(v any, _ Namer) []Object {
 	f := v.(projections.ProducerFence)
-	return []Object{{KindProducerFence, strconv.FormatInt(f.ProducerID, 10), []Field{{"epoch", f.Epoch}, {"raised", millis(f.Time)}}}}
+	return []Object{{KindProducerFence, strconv.FormatInt(f.ProducerID, 10), "", []Field{{"epoch", f.Epoch}, {"raised", millis(f.Time)}}}}
 }
 
 // moment is a time as a value.

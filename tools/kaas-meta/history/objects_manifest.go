@@ -23,7 +23,7 @@ func manifestParts(m *partition.Manifest, _ Namer) []part {
 		out = append(out, part{1, s.String(), s, s, segmentObject})
 	}
 	for _, e := range m.Epochs {
-		out = append(out, part{2, number(int64(e.Epoch)), e, Object{KindLeaderEpoch, strconv.Itoa(int(e.Epoch)), []Field{{"start_offset", e.Start}}}, itself})
+		out = append(out, part{2, number(int64(e.Epoch)), e, Object{KindLeaderEpoch, strconv.Itoa(int(e.Epoch)), "", []Field{{"start_offset", e.Start}}}, itself})
 	}
 	for i := range m.Producers {
 		p := &m.Producers[i]
@@ -34,7 +34,7 @@ func manifestParts(m *partition.Manifest, _ Namer) []part {
 
 func logObject(v any, _ Namer) []Object {
 	m := v.(*partition.Manifest)
-	return []Object{{KindLog, m.Topic + "/" + strconv.Itoa(int(m.Partition)), []Field{{"log_start", m.LogStart},
+	return []Object{{KindLog, PartitionName(m.Topic, int(m.Partition)), m.Topic, []Field{{"log_start", m.LogStart},
 		{"recovery_offset", m.Recovery.Offset}, {"recovery_byte", m.Recovery.Pos}, {"cleaned", m.Cleaned}, {"segments", len(m.Segments)}}}}
 }
 
@@ -44,7 +44,7 @@ func segmentObject(v any, _ Namer) []Object {
 	if s.Ended > 0 {
 		fs = append(fs, Field{"ended", millis(s.Ended)})
 	}
-	return []Object{{KindSegment, s.String(), fs}}
+	return []Object{{KindSegment, s.String(), "", fs}}
 }
 
 func producerObject(v any, _ Namer) []Object {
@@ -57,5 +57,5 @@ func producerObject(v any, _ Namer) []Object {
 	if p.Txn != nil && p.Txn.First >= 0 {
 		fs = append(fs, Field{"open_transaction_from", p.Txn.First})
 	}
-	return []Object{{KindProducer, strconv.FormatInt(p.ID, 10), fs}}
+	return []Object{{KindProducer, strconv.FormatInt(p.ID, 10), "", fs}}
 }

@@ -28,7 +28,7 @@ func groupsParts(s *groups.Shard, _ Namer) (out []part) {
 
 func groupObjects(v any, n Namer) []Object {
 	g := v.(*groups.Group)
-	head := Object{KindGroup, g.ID, nil}
+	head := Object{KindGroup, g.ID, g.ID, nil}
 	var members []Object
 	switch {
 	case g.Classic != nil:
@@ -36,14 +36,14 @@ func groupObjects(v any, n Namer) []Object {
 		head.Fields = []Field{{"protocol", "classic"}, {"protocol_type", c.ProtocolType}, {"generation", c.Generation}, {"assignor", c.Protocol},
 			{"leader", c.Leader}, {"members", len(c.Members)}}
 		for _, m := range c.Members {
-			members = append(members, Object{KindMember, g.ID + " " + m.ID, []Field{{"client", m.ClientID}, {"host", m.Host}}})
+			members = append(members, Object{KindMember, g.ID + " " + m.ID, g.ID, []Field{{"client", m.ClientID}, {"host", m.Host}}})
 		}
 	case g.Consumer != nil:
 		c := g.Consumer
 		head.Fields = []Field{{"protocol", "consumer"}, {"epoch", c.Epoch}, {"target_epoch", c.TargetEpoch}, {"assignor", c.Assignor}, {"members", len(c.Members)}}
 		for _, id := range slices.Sorted(maps.Keys(c.Members)) {
 			m := c.Members[id]
-			members = append(members, Object{KindMember, g.ID + " " + id, []Field{{"client", m.ClientID}, {"host", m.Host}, {"epoch", m.Epoch},
+			members = append(members, Object{KindMember, g.ID + " " + id, g.ID, []Field{{"client", m.ClientID}, {"host", m.Host}, {"epoch", m.Epoch},
 				{"state", m.State.String()}, {"has", assigned(m.Assigned, n)}, {"gives_up", assigned(m.Revoking, n)}, {"is_to_have", assigned(c.Target[id], n)}}})
 		}
 	default:
@@ -53,10 +53,10 @@ func groupObjects(v any, n Namer) []Object {
 		head.Fields = append(head.Fields, Field{"empty_since", millis(g.EmptySince)})
 	}
 	out := append([]Object{head}, members...)
-	out = append(out, offsetObjects(KindOffset, g.ID+" ", g.Offsets, n)...)
+	out = append(out, offsetObjects(KindOffset, g.ID, "", g.Offsets, n)...)
 	for _, id := range slices.Sorted(maps.Keys(g.Pending)) {
 		p := g.Pending[id]
-		out = append(out, offsetObjects(KindStagedOffset, fmt.Sprintf("%s producer %d epoch %d ", g.ID, id, p.Epoch), p.Offsets, n)...)
+		out = append(out, offsetObjects(KindStagedOffset, g.ID, fmt.Sprintf("producer %d epoch %d ", id, p.Epoch), p.Offsets, n)...)
 	}
 	return out
 }
@@ -70,7 +70,7 @@ func assigned(a groups.Assignment, n Namer) string {
 	return strings.Join(parts, " ")
 }
 
-func offsetObjects(kind, prefix string, offsets groups.Offsets, n Namer) (out []Object) {
+func offsetObjects(kind, group, of string, offsets groups.Offsets, n Namer) (out []Object) {
 	for _, id := range slices.SortedFunc(maps.Keys(offsets), compareIDs) {
 		t := offsets[id]
 		for _, p := range slices.Sorted(maps.Keys(t)) {
@@ -82,7 +82,7 @@ func offsetObjects(kind, prefix string, offsets groups.Offsets, n Namer) (out []
 			if o.Expires >= 0 {
 				fs = append(fs, Field{"expires", millis(o.Expires)})
 			}
-			out = append(out, Object{kind, fmt.Sprintf("%s%s/%d", prefix, n(id), p), fs})
+			out = append(out, Object{kind, fmt.Sprintf("%s %s%s/%d", group, of, n(id), p), group, fs})
 		}
 	}
 	return out
@@ -110,7 +110,7 @@ func txnObject(v any, n Namer) []Object {
 	optional(t.Started != txns.NotStarted, "started", millis(t.Started))
 	optional(len(t.Partitions) > 0, "partitions", joined(t.Partitions, n))
 	optional(len(t.Groups) > 0, "group_shards", Runs(t.Groups))
-	return []Object{{KindTxn, t.ID, append(fs, Field{"updated", millis(t.Updated)})}}
+	return []Object{{KindTxn, t.ID, t.ID, append(fs, Field{"updated", millis(t.Updated)})}}
 }
 
 func joined(ps txns.Partitions, n Namer) string {

@@ -64,13 +64,19 @@ func (f *Filter) bySubject() bool {
 // too, and at the end what has taken the stream over. An error is not of one entry and ends
 // it. A filter by what is in an entry leaves out plugs, and never what cannot be read.
 func (s *Stream) Records(ctx context.Context, f Filter) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+	return indexed(ctx, s, func(x *metalog.Index) iter.Seq2[Record, error] { return s.RecordsIn(ctx, x, f) })
+}
+
+// indexed is what goes by the stream's index.
+func indexed[T any](ctx context.Context, s *Stream, in func(*metalog.Index) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		x, err := s.Index(ctx)
 		if err != nil {
-			yield(Record{}, err)
+			var none T
+			yield(none, err)
 			return
 		}
-		s.RecordsIn(ctx, x, f)(yield)
+		in(x)(yield)
 	}
 }
 
@@ -87,12 +93,12 @@ func (s *Stream) RecordsIn(ctx context.Context, x *metalog.Index, f Filter) iter
 			yield(Record{}, err)
 			return
 		}
-		for r, err := range x.Records(ctx, from, to) {
+		for r, err := range s.records(ctx, x, from, to, newSayer(s)) {
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			if rec := s.record(r); pick.wants(rec) && !yield(rec, nil) {
+			if pick.wants(r) && !yield(r, nil) {
 				return
 			}
 		}
@@ -132,6 +138,25 @@ func window(ctx context.Context, x *metalog.Index, f Filter) (from, to int, err 
 		to = min(to, i)
 	}
 	return from, max(from, to), nil
+}
+
+// records reads files of the index.
+func (s *Stream) records(ctx context.Context, x *metalog.Index, from, to int, say *sayer) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for r, err := range x.Records(ctx, from, to) {
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			rec := s.record(r)
+			for i := range rec.Events {
+				say.event(&rec.Events[i])
+			}
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (s *Stream) record(r metalog.Record) Record {

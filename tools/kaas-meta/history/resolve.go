@@ -2,12 +2,21 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
+
+// TextError is a text that cannot name what it is to name: a stream, a position, a time or a
+// thing. Nothing was looked for.
+type TextError struct{ text string }
+
+func (e *TextError) Error() string { return e.text }
+
+func badText(format string, a ...any) error { return &TextError{fmt.Sprintf(format, a...)} }
 
 // Latest names the newest entry.
 const Latest = "latest"
@@ -19,7 +28,7 @@ func ParseTime(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return t, fmt.Errorf("%q is neither a time such as 2026-11-29T12:00:00Z nor a time ago such as 2h", s)
+		return t, badText("%q is neither a time such as 2026-11-29T12:00:00Z nor a time ago such as 2h", s)
 	}
 	return t, nil
 }
@@ -56,13 +65,22 @@ func (s *Stream) ResolveIn(ctx context.Context, x *metalog.Index, text string, n
 	}
 	t, err := ParseTime(text, now)
 	if err != nil {
-		return p, fmt.Errorf("%q is not a position such as 6-43, nor %s, nor a time such as 2026-11-29T12:00:00Z or 2h", text, Latest)
+		return p, badText("%q is not a position such as 6-43, nor %s, nor a time such as 2026-11-29T12:00:00Z or 2h", text, Latest)
 	}
-	if p, err = x.CommittedAt(ctx, t); err == nil && p.IsZero() {
-		err = fmt.Errorf("%s has no entry of %s or before%s", s.Name, t.UTC().Format(time.RFC3339), retained(x))
+	if p, err = x.CommittedAt(ctx, t); err != nil || !p.IsZero() {
+		return p, err
 	}
-	return p, err
+	if x.Len() == 0 || x.At(0).Epoch == 0 { // its birth is retained
+		return p, fmt.Errorf("%s at %s: %w", s.Name, t.UTC().Format(time.RFC3339), ErrUnborn)
+	}
+	return p, fmt.Errorf("%s has no entry of %s or before%s", s.Name, t.UTC().Format(time.RFC3339), retained(x))
 }
+
+// ErrUnborn means that a time is before a stream was there.
+var ErrUnborn = errors.New("the stream was not there yet")
+
+// Unborn is the state before the stream was there.
+func (s *Stream) Unborn() State { return State{Stream: s, Fold: s.empty} }
 
 func retained(x *metalog.Index) string {
 	if x.Len() == 0 {

@@ -2,7 +2,9 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
@@ -51,5 +53,35 @@ func (s *Stream) Before(ctx context.Context, x *metalog.Index, i int) (State, er
 			return s.At(ctx, p)
 		}
 	}
-	return State{Stream: s, Fold: s.empty}, nil
+	return s.Unborn(), nil
+}
+
+// StatesAt are the states at moments, each a text as ResolveIn reads it, but that latest is
+// the newest entry as it is, decided or not, and that a time before the stream's birth is the
+// state without anything. The stream is listed at most once.
+func (s *Stream) StatesAt(ctx context.Context, now time.Time, texts ...string) ([]State, error) {
+	var x *metalog.Index
+	out := make([]State, len(texts))
+	for i, text := range texts {
+		p, err := substrate.ParsePosition(text)
+		if err != nil && text != Latest {
+			if x == nil {
+				if x, err = s.Index(ctx); err != nil {
+					return nil, err
+				}
+			}
+			p, err = s.ResolveIn(ctx, x, text, now)
+			if errors.Is(err, ErrUnborn) {
+				out[i] = s.Unborn()
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if out[i], err = s.At(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

@@ -20,14 +20,7 @@ type Step struct {
 // Steps goes through the records as Records does, folding along. Where history is pruned,
 // or damaged, states begin again at the next base, and nothing is said to have changed there.
 func (s *Stream) Steps(ctx context.Context, f Filter) iter.Seq2[Step, error] {
-	return func(yield func(Step, error) bool) {
-		x, err := s.Index(ctx)
-		if err != nil {
-			yield(Step{}, err)
-			return
-		}
-		s.StepsIn(ctx, x, f)(yield)
-	}
+	return indexed(ctx, s, func(x *metalog.Index) iter.Seq2[Step, error] { return s.StepsIn(ctx, x, f) })
 }
 
 // StepsIn is Steps by an index that is made.

@@ -51,6 +51,7 @@ func (f fold[S]) at() (substrate.Position, any) {
 }
 
 // Namer says how a topic is called: by name as far as the cluster stream has it, else by ID.
+// One that is deleted has both, as NAME#ID: there may be another of its name.
 type Namer func(projections.TopicID) string
 
 func bind[S any](v *substrate.Volume, s Stream, sc *metalog.Schema[S], parts func(S, Namer) []part) *Stream {
@@ -111,18 +112,18 @@ func Find(ctx context.Context, v *substrate.Volume, name string) (*Stream, error
 		}
 		n, err := k.parse(shard)
 		if err != nil {
-			return nil, fmt.Errorf("--stream %s: %w", name, err)
+			return nil, badText("--stream %s: %v", name, err)
 		}
 		return k.Find(ctx, v, n)
 	}
 	rest, ok := strings.CutPrefix(name, "topics/")
 	i := strings.LastIndex(rest, "/")
 	if !ok || i < 0 {
-		return nil, fmt.Errorf("--stream %s: must be %s", name, StreamsHelp)
+		return nil, badText("--stream %s: must be %s", name, StreamsHelp)
 	}
 	index, err := strconv.ParseInt(rest[i+1:], 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("--stream %s: %q is not a partition number", name, rest[i+1:])
+		return nil, badText("--stream %s: %q is not a partition number", name, rest[i+1:])
 	}
 	id, err := topicID(ctx, v, rest[:i])
 	if err != nil {
@@ -162,6 +163,9 @@ func Names(ctx context.Context, v *substrate.Volume) Namer {
 	return func(id projections.TopicID) string {
 		if t := view.TopicByID(id); t != nil {
 			return t.Name
+		}
+		if name, ok := view.Removing()[id]; ok {
+			return name + "#" + id.String()
 		}
 		return id.String()
 	}
