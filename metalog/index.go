@@ -18,7 +18,8 @@ type Status string
 // An entry that is in the history of the newest one is committed. What a sealed
 // owner wrote beyond what its successor continued from never counted. The newest
 // entry of a sealed owner without a successor's base is not decided yet; those before
-// it are, for an owner goes on only when a Check has covered what it wrote.
+// it are, for an owner goes on only when a Check has covered what it wrote. Nor is anything
+// decided, as far as one can see, below a base that is pruned or cannot be read.
 const (
 	StatusCommitted Status = "committed"
 	StatusDisowned  Status = "disowned"
@@ -39,6 +40,7 @@ type Index struct {
 	newest    int                        // the newest that is not empty, -1 without one
 	undecided bool                       // the newest is
 	limits    map[substrate.Epoch]uint64 // an epoch's newest committed sequence; absent: all of it is disowned
+	known     substrate.Epoch            // nothing is known of the epochs below
 }
 
 // Takeover is a claim.
@@ -115,7 +117,8 @@ func (x *Index) findNewest() error {
 }
 
 // settle walks down from the newest entry: each epoch's base names what it
-// continues from, and what lies above that is disowned.
+// continues from, and what lies above that is disowned. Below a base that cannot be read
+// nothing is known.
 func (x *Index) settle(epochs []substrate.Epoch, lists [][]substrate.Position, bases []*Header) {
 	if x.newest < 0 {
 		return
@@ -126,14 +129,18 @@ func (x *Index) settle(epochs []substrate.Epoch, lists [][]substrate.Position, b
 		if e > limit.Epoch || len(lists[i]) == 0 {
 			continue
 		}
-		if e < limit.Epoch { // what is below is not named by anything that is retained
-			limit = lists[i][len(lists[i])-1]
+		x.known = e
+		if e < limit.Epoch { // what the base above names is pruned
+			x.known++
+			return
 		}
 		x.limits[e] = limit.Seq
-		if b := bases[i]; b != nil {
-			limit = b.Prev
+		if bases[i] == nil {
+			return
 		}
+		limit = bases[i].Prev
 	}
+	x.known = 0
 }
 
 // takeovers reads the claims above the newest entry.
@@ -199,6 +206,8 @@ func (x *Index) Find(p substrate.Position) (int, bool) {
 func (x *Index) Status(p substrate.Position) Status {
 	limit, ok := x.limits[p.Epoch]
 	switch {
+	case p.Epoch < x.known:
+		return StatusUndecided
 	case !ok || p.Seq > limit:
 		return StatusDisowned
 	case x.undecided && p == x.positions[x.newest]:

@@ -105,12 +105,15 @@ type world struct {
 	rng    *rand.Rand // drawn from only between calls
 	o      *oracle
 	breaks substrate.Breaks
+	read   readFunc
 	procs  map[string]*simProcess
 	wg     sync.WaitGroup
 	ops    int // when it ends
 	local  bool
 	thaw   map[*nfssim.Host]time.Time // when a frozen host goes on
 }
+
+type readFunc func(w *world, ctx context.Context, name string, v *substrate.Volume)
 
 type simProcess struct {
 	*nfssim.Process
@@ -120,12 +123,17 @@ type simProcess struct {
 
 var hostNames = []string{"a", "b", "c"}
 
-func simulate(t *testing.T, seed int64, breaks substrate.Breaks) (st stats, err error) {
+func simulate(t *testing.T, seed int64, breaks substrate.Breaks) (stats, error) {
+	return simulateWith(t, seed, breaks, (*world).follow)
+}
+
+// simulateWith is simulate with another kind of reader on each host.
+func simulateWith(t *testing.T, seed int64, breaks substrate.Breaks, read readFunc) (st stats, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		cfg := sweep.Config(seed, rng)
 		cfg.StaleIn = func(dir string) bool { return !strings.HasPrefix(dir, substrate.SessionsDir) }
-		w := &world{rng: rng, o: &oracle{absent: map[string]bool{}}, breaks: breaks, procs: map[string]*simProcess{}, local: cfg.Local, thaw: map[*nfssim.Host]time.Time{}, ops: 1000 + rng.IntN(2500)}
+		w := &world{rng: rng, o: &oracle{absent: map[string]bool{}}, breaks: breaks, read: read, procs: map[string]*simProcess{}, local: cfg.Local, thaw: map[*nfssim.Host]time.Time{}, ops: 1000 + rng.IntN(2500)}
 		cfg.Fault = sweep.Faults(seed, []float64{0, 0.002, 0.02}[rng.IntN(3)])
 		w.sim = nfssim.New(cfg)
 		v := &substrate.Volume{FS: w.sim.Server(), NewID: sweep.IDs(fmt.Sprint("birth", seed))}
@@ -172,7 +180,7 @@ func (w *world) start(i int) {
 	b.v = &substrate.Volume{FS: p, NewID: sweep.IDs(p.name), Breaks: w.breaks}
 	w.wg.Go(func() { b.run(ctx) })
 	rv := &substrate.Volume{FS: p, NewID: sweep.IDs(p.name + "r"), Breaks: w.breaks}
-	w.wg.Go(func() { w.read(ctx, p.name, rv) })
+	w.wg.Go(func() { w.read(w, ctx, p.name, rv) })
 }
 
 // disturb is what happens at every k-th call.
@@ -332,7 +340,7 @@ func (b *broker) publish(ctx context.Context, wr *metalog.Writer[journal], id st
 	return wr.Err() == nil && ctx.Err() == nil
 }
 
-func (w *world) read(ctx context.Context, name string, v *substrate.Volume) {
+func (w *world) follow(ctx context.Context, name string, v *substrate.Volume) {
 	r := metalog.NewReader(v, stream, &journalSchema)
 	var last substrate.Position
 	r.Follow(ctx, 700*time.Millisecond, nil, func(s metalog.Snapshot[journal]) {
