@@ -9,14 +9,14 @@ type clusterState struct {
 	Brokers        []brokerState           `json:"brokers"`
 	Topics         []topicState            `json:"topics"`
 	Shards         map[string][]shardState `json:"shards,omitempty"`
-	NextProducerID int64                   `json:"next_producer_id"`
+	NextProducerID *int64                  `json:"next_producer_id,omitempty"`
 	BrokerConfigs  map[string]string       `json:"broker_default_configs,omitempty"`
 	Removing       map[string]string       `json:"deleted_not_yet_removed,omitempty"`
 }
 
 type brokerState struct {
 	ID          int32                  `json:"id"`
-	Epoch       int64                  `json:"epoch"`
+	Epoch       *int64                 `json:"epoch,omitempty"`
 	Incarnation string                 `json:"incarnation,omitempty"`
 	Fenced      bool                   `json:"fenced"`
 	Rack        string                 `json:"rack,omitempty"`
@@ -45,10 +45,10 @@ type shardState struct {
 }
 
 func showCluster(id string, c *projections.Cluster) clusterState {
-	s := clusterState{ClusterID: id, Controller: c.Controller(), NextProducerID: c.NextProducerID(), BrokerConfigs: c.BrokerConfigs(""),
+	s := clusterState{ClusterID: id, Controller: c.Controller(), NextProducerID: new(c.NextProducerID()), BrokerConfigs: c.BrokerConfigs(""),
 		Brokers: []brokerState{}, Topics: []topicState{}, Shards: showShards(c)}
 	for _, b := range c.Brokers() {
-		s.Brokers = append(s.Brokers, brokerState{b.ID, b.Epoch, b.Incarnation, b.Fenced, b.Rack, b.Listeners})
+		s.Brokers = append(s.Brokers, brokerState{b.ID, &b.Epoch, b.Incarnation, b.Fenced, b.Rack, b.Listeners})
 	}
 	for _, t := range c.Topics() {
 		ts := topicState{Name: t.Name, ID: t.ID.String(), Configs: t.Configs}

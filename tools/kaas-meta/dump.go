@@ -14,8 +14,13 @@ func (a *app) dumpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dump",
 		Short: "The state of a stream, folded up to a position or a time",
-		Args:  cobra.NoArgs,
+		Long: "The state of a stream, folded up to a position or a time. With --bootstrap-server it is what the brokers tell of the\n" +
+			"cluster now: brokers, controller, topics, and configurations.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.bootstrap != "" {
+				return a.dumpLive(cmd)
+			}
 			v, err := a.open()
 			if err != nil {
 				return err
@@ -40,6 +45,7 @@ func (a *app) dumpCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "stream", name, history.StreamsHelp)
 	cmd.Flags().StringVar(&at, "at", at, atHelp)
+	a.bootstrapFlag(cmd)
 	a.outputFlag(cmd, "yaml", "json", "table")
 	return cmd
 }
@@ -47,7 +53,7 @@ func (a *app) dumpCommand() *cobra.Command {
 // dumped is a state in JSON and YAML.
 type dumped struct {
 	Stream   string       `json:"stream"`
-	Position string       `json:"position"`
+	Position string       `json:"position,omitempty"`
 	Status   string       `json:"status,omitempty"`     // of the entry at the position
 	Taken    []takenEpoch `json:"taken_over,omitempty"` // claims above the newest entry
 	State    any          `json:"state"`

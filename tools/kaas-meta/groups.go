@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
@@ -12,8 +11,9 @@ func (a *app) groupsCommand() *cobra.Command {
 	return shardsCommand(a, shardView[*groups.Shard, groupState]{
 		kind: history.GroupShards, use: "groups", arg: "GROUP",
 		short: "The consumer groups of all shards, or one of them with its members and offsets",
-		long: "The consumer groups of all shards, or one of them with its members and offsets, as they are on the volume.\n" +
-			"A rebalance of a classic group under way is known to its broker only: here the group is as it was before.",
+		long: "The consumer groups of all shards, or one of them with its members and offsets, as they are on the volume, or with\n" +
+			"--bootstrap-server as the brokers tell.\n" +
+			"A rebalance of a classic group under way is known to its broker only: on the volume the group is as it was before.",
 		all: func(s *groups.Shard, shard int32, names history.Namer) []groupState {
 			return showShard(s, shard, names).Groups
 		},
@@ -25,8 +25,9 @@ func (a *app) groupsCommand() *cobra.Command {
 			return showGroup(g, shard, names), true
 		},
 		id:       func(g groupState) string { return g.ID },
-		place:    func(g *groupState, p substrate.Position) { g.Position = p.String() },
+		place:    func(x *groupState) *place { return &x.place },
 		allTable: groupsTable,
 		oneTable: groupTable,
+		live:     liveGroups,
 	})
 }

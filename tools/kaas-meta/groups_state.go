@@ -18,14 +18,13 @@ type shardGroups struct {
 }
 
 type groupState struct {
-	Position     string         `json:"position,omitempty"` // of its shard; where one group is told
+	place
 	ID           string         `json:"id"`
-	Shard        int32          `json:"shard"`
 	Protocol     string         `json:"protocol"` // classic, consumer, or none for one that only has offsets
 	State        string         `json:"state"`
 	ProtocolType string         `json:"protocol_type,omitempty"`
-	Epoch        int32          `json:"epoch"` // or generation
-	TargetEpoch  int32          `json:"target_epoch,omitempty"`
+	Epoch        *int32         `json:"epoch,omitempty"` // or generation
+	TargetEpoch  *int32         `json:"target_epoch,omitempty"`
 	Assignor     string         `json:"assignor,omitempty"`
 	EmptySince   *time.Time     `json:"empty_since,omitempty"`
 	Members      []memberState  `json:"members,omitempty"`
@@ -54,7 +53,7 @@ type offsetState struct {
 	Offset      int64      `json:"offset"`
 	LeaderEpoch int32      `json:"leader_epoch"`
 	Metadata    string     `json:"metadata,omitempty"`
-	Committed   time.Time  `json:"committed"`
+	Committed   *time.Time `json:"committed,omitempty"`
 	Expires     *time.Time `json:"expires,omitempty"`
 }
 
@@ -73,10 +72,9 @@ func showShard(s *groups.Shard, shard int32, names history.Namer) shardGroups {
 }
 
 func showGroup(g *groups.Group, shard int32, names history.Namer) groupState {
-	s := groupState{ID: g.ID, Shard: shard, Protocol: "none", State: "Empty", Offsets: showOffsets(g.Offsets, names)}
+	s := groupState{place: place{Shard: &shard}, ID: g.ID, Protocol: "none", State: "Empty", Offsets: showOffsets(g.Offsets, names)}
 	if g.EmptySince != 0 {
-		t := at(g.EmptySince)
-		s.EmptySince = &t
+		s.EmptySince = new(at(g.EmptySince))
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.Pending)) {
 		p := g.Pending[id]
@@ -92,7 +90,7 @@ func showGroup(g *groups.Group, shard int32, names history.Namer) groupState {
 }
 
 func (s *groupState) classic(c *groups.Classic) {
-	s.Protocol, s.ProtocolType, s.Epoch, s.Assignor = "classic", c.ProtocolType, c.Generation, c.Protocol
+	s.Protocol, s.ProtocolType, s.Epoch, s.Assignor = "classic", c.ProtocolType, &c.Generation, c.Protocol
 	if len(c.Members) > 0 {
 		s.State = "Stable"
 	}
@@ -112,6 +110,10 @@ func consumerAssignment(b []byte) map[string][]int32 {
 	if len(b) == 0 || a.ReadFrom(b) != nil {
 		return nil
 	}
+	return assignmentLists(&a)
+}
+
+func assignmentLists(a *kmsg.ConsumerMemberAssignment) map[string][]int32 {
 	out := make(map[string][]int32, len(a.Topics))
 	for _, t := range a.Topics {
 		out[t.Topic] = append(out[t.Topic], t.Partitions...)
@@ -120,7 +122,7 @@ func consumerAssignment(b []byte) map[string][]int32 {
 }
 
 func (s *groupState) consumer(c *groups.Consumer, names history.Namer) {
-	s.Protocol, s.ProtocolType, s.Epoch, s.TargetEpoch, s.Assignor = "consumer", "consumer", c.Epoch, c.TargetEpoch, c.Assignor
+	s.Protocol, s.ProtocolType, s.Epoch, s.TargetEpoch, s.Assignor = "consumer", "consumer", &c.Epoch, &c.TargetEpoch, c.Assignor
 	s.State = consumerState(c)
 	for _, id := range slices.Sorted(maps.Keys(c.Members)) {
 		m := c.Members[id]
@@ -161,18 +163,21 @@ func named(a groups.Assignment, names history.Namer) map[string][]int32 {
 func showOffsets(o groups.Offsets, names history.Namer) (out []offsetState) {
 	for id, t := range o {
 		for p, v := range t {
-			s := offsetState{Topic: names(id), Partition: p, Offset: v.Offset, LeaderEpoch: v.LeaderEpoch, Metadata: v.Metadata, Committed: at(v.Committed)}
+			s := offsetState{Topic: names(id), Partition: p, Offset: v.Offset, LeaderEpoch: v.LeaderEpoch, Metadata: v.Metadata, Committed: new(at(v.Committed))}
 			if v.Expires >= 0 {
-				e := at(v.Expires)
-				s.Expires = &e
+				s.Expires = new(at(v.Expires))
 			}
 			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b offsetState) int {
+	sortOffsets(out)
+	return out
+}
+
+func sortOffsets(os []offsetState) {
+	slices.SortFunc(os, func(a, b offsetState) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	return out
 }
 
 func at(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }

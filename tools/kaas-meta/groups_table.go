@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
@@ -23,14 +22,14 @@ func groupsTable(w io.Writer, sc screen, all []groupState) error {
 		for _, p := range g.Staged {
 			staged += len(p.Offsets)
 		}
-		lines = append(lines, []string{shown(g.ID), groups.StreamName(g.Shard), g.Protocol, g.State, strconv.Itoa(len(g.Members)),
+		lines = append(lines, []string{shown(g.ID), g.shardName(), g.Protocol, g.State, strconv.Itoa(len(g.Members)),
 			strconv.Itoa(len(g.Offsets)), strconv.Itoa(staged), when(g.EmptySince)})
 	}
 	return rows(w, sc, lines...)
 }
 
-func groupTable(w io.Writer, sc screen, g groupState, pos substrate.Position) error {
-	fmt.Fprintf(w, "group %s at %s of %s/%s: %s\n", shown(g.ID), pos, groups.StreamsDir, groups.StreamName(g.Shard), g.summary())
+func groupTable(w io.Writer, sc screen, g groupState) error {
+	fmt.Fprintf(w, "group %s %s: %s\n", shown(g.ID), g.text(groups.StreamsDir), g.summary())
 	if len(g.Members) > 0 {
 		lines := [][]string{{"MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "STATE", "HAS", "GIVES UP", "IS TO HAVE"}}
 		for _, m := range g.Members {
@@ -58,11 +57,19 @@ func groupTable(w io.Writer, sc screen, g groupState, pos substrate.Position) er
 
 func (s *groupState) summary() string {
 	text := "no members ever, only offsets"
+	epochs := func(format string, e *int32) {
+		if e != nil {
+			text += fmt.Sprintf(format, *e)
+		}
+	}
 	switch s.Protocol {
 	case "classic":
-		text = fmt.Sprintf("%s, classic protocol of type %s, generation %d", s.State, shown(s.ProtocolType), s.Epoch)
+		text = fmt.Sprintf("%s, classic protocol of type %s", s.State, shown(s.ProtocolType))
+		epochs(", generation %d", s.Epoch)
 	case "consumer":
-		text = fmt.Sprintf("%s, consumer protocol, epoch %d, target of epoch %d", s.State, s.Epoch, s.TargetEpoch)
+		text = fmt.Sprintf("%s, consumer protocol", s.State)
+		epochs(", epoch %d", s.Epoch)
+		epochs(", target of epoch %d", s.TargetEpoch)
 	}
 	if s.Assignor != "" {
 		text += ", assignor " + shown(s.Assignor)
@@ -88,7 +95,7 @@ func offsetRows(w io.Writer, sc screen, os []offsetState) error {
 	lines := [][]string{{"TOPIC", "PARTITION", "OFFSET", "LEADER EPOCH", "COMMITTED", "EXPIRES", "METADATA"}}
 	for _, o := range os {
 		lines = append(lines, []string{o.Topic, strconv.Itoa(int(o.Partition)), strconv.FormatInt(o.Offset, 10), strconv.Itoa(int(o.LeaderEpoch)),
-			when(&o.Committed), when(o.Expires), shown(o.Metadata)})
+			when(o.Committed), when(o.Expires), shown(o.Metadata)})
 	}
 	return rows(w, sc, lines...)
 }

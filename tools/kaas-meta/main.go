@@ -15,7 +15,8 @@
 //	kaas-meta completion bash|zsh|fish|powershell
 //	kaas-meta man
 //
-// All but the last two take -o json and -o yaml.
+// All but the last two take -o json and -o yaml. dump, groups and txns ask the brokers
+// instead, with --bootstrap-server HOST:PORT in the place of --dir.
 //
 // Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line
 // is wrong, 3 verify found faults.
@@ -47,10 +48,12 @@ func main() {
 
 // app is what the commands share.
 type app struct {
-	dir    string
-	output string
-	out    io.Writer
-	screen screen
+	dir string
+	// bootstrap are brokers to ask, for commands that can; empty for the volume.
+	bootstrap string
+	output    string
+	out       io.Writer
+	screen    screen
 }
 
 func rootCommand(out io.Writer) *cobra.Command {

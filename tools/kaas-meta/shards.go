@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
@@ -25,9 +26,11 @@ type shardView[S, T any] struct {
 	all      func(s S, shard int32, names history.Namer) []T
 	one      func(s S, id string, shard int32, names history.Namer) (T, bool)
 	id       func(T) string
-	place    func(*T, substrate.Position) // says where it was read
+	place    func(*T) *place
 	allTable func(io.Writer, screen, []T) error
-	oneTable func(io.Writer, screen, T, substrate.Position) error
+	oneTable func(io.Writer, screen, T) error
+	// live asks the brokers for all, or for one by its ID. What it has is told with an error, too.
+	live func(ctx context.Context, cl brokers, id string) ([]T, error)
 }
 
 // shardsCommand is the command that lists all of a kind, or tells of one.
@@ -39,6 +42,9 @@ func shardsCommand[S, T any](a *app, k shardView[S, T]) *cobra.Command {
 		Long:  k.long,
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.bootstrap != "" {
+				return k.showLive(cmd, a, args)
+			}
 			v, err := a.open()
 			if err != nil {
 				return err
@@ -53,6 +59,7 @@ func shardsCommand[S, T any](a *app, k shardView[S, T]) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", at, atHelp+"; a position is one of the "+k.kind.What+"'s shard")
+	a.bootstrapFlag(cmd)
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
 }
@@ -74,13 +81,40 @@ func (k shardView[S, T]) showAll(ctx context.Context, a *app, v *substrate.Volum
 		}
 		all = append(all, k.all(st.Fold.(S), n, names)...)
 	}
+	return errors.Join(append(errs, k.printAll(a, all))...)
+}
+
+func (k shardView[S, T]) printAll(a *app, all []T) error {
 	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(k.id(a), k.id(b)) })
 	if a.output == "table" {
-		err = k.allTable(a.out, a.screen, all)
-	} else {
-		err = a.print(all)
+		return k.allTable(a.out, a.screen, all)
 	}
-	return errors.Join(append(errs, err)...)
+	return a.print(all)
+}
+
+func (k shardView[S, T]) printOne(a *app, one T) error {
+	if a.output == "table" {
+		return k.oneTable(a.out, a.screen, one)
+	}
+	return a.print(one)
+}
+
+// showLive tells what the brokers say.
+func (k shardView[S, T]) showLive(cmd *cobra.Command, a *app, args []string) error {
+	return a.live(cmd, func(ctx context.Context, cl brokers) error {
+		if len(args) == 0 {
+			all, err := k.live(ctx, cl, "")
+			return errors.Join(k.printAll(a, append([]T{}, all...)), err)
+		}
+		all, err := k.live(ctx, cl, args[0])
+		if err == nil && len(all) == 0 {
+			err = fmt.Errorf("there is no %s %q", k.kind.What, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		return k.printOne(a, all[0])
+	})
 }
 
 // showOne tells of one.
@@ -97,9 +131,29 @@ func (k shardView[S, T]) showOne(ctx context.Context, a *app, v *substrate.Volum
 	if !ok {
 		return fmt.Errorf("there is no %s %q at %s of %s", k.kind.What, id, st.Position, s.Name)
 	}
-	if a.output == "table" {
-		return k.oneTable(a.out, a.screen, one, st.Position)
+	k.place(&one).Position = st.Position.String()
+	return k.printOne(a, one)
+}
+
+// place is where something of a shard was read: on the volume at a position of the shard's
+// stream, or from the broker that coordinates it.
+type place struct {
+	Position    string `json:"position,omitempty"`
+	Shard       *int32 `json:"shard,omitempty"`
+	Coordinator *int32 `json:"coordinator,omitempty"`
+}
+
+func (p place) shardName() string {
+	if p.Shard == nil {
+		return "-"
 	}
-	k.place(&one, st.Position)
-	return a.print(one)
+	return groups.StreamName(*p.Shard)
+}
+
+// text says it in words; dir is the directory of the streams.
+func (p place) text(dir string) string {
+	if p.Coordinator != nil {
+		return fmt.Sprintf("as broker %d tells, which coordinates it", *p.Coordinator)
+	}
+	return fmt.Sprintf("at %s of %s/%s", p.Position, dir, p.shardName())
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/projections/txns"
 	"kaas.dev/kaas/tools/kaas-meta/history"
@@ -19,9 +18,8 @@ type shardTxns struct {
 }
 
 type txnState struct {
-	Position   string `json:"position,omitempty"` // of its shard; where one is told
+	place
 	ID         string `json:"id"`
-	Shard      int32  `json:"shard"`
 	State      string `json:"state"`
 	ProducerID int64  `json:"producer_id"`
 	Epoch      int16  `json:"producer_epoch"`
@@ -29,11 +27,11 @@ type txnState struct {
 	LastEpoch  *int16             `json:"last_producer_epoch,omitempty"`
 	Previous   *int64             `json:"previous_producer_id,omitempty"`
 	Next       *int64             `json:"next_producer_id,omitempty"`
-	Version    int8               `json:"transaction_version"`
+	Version    *int8              `json:"transaction_version,omitempty"`
 	TimeoutMs  int32              `json:"timeout_ms"`
 	Fencing    bool               `json:"fencing,omitempty"`
 	Started    *time.Time         `json:"started,omitempty"`
-	Updated    time.Time          `json:"updated"`
+	Updated    *time.Time         `json:"updated,omitempty"`
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	Groups     []string           `json:"group_shards,omitempty"`
 }
@@ -47,8 +45,8 @@ func showTxns(s *txns.Shard, shard int32, names history.Namer) shardTxns {
 }
 
 func showTransaction(t *txns.Txn, shard int32, names history.Namer) txnState {
-	s := txnState{ID: t.ID, Shard: shard, State: t.State.String(), ProducerID: t.ProducerID, Epoch: t.Epoch, Version: t.Version,
-		TimeoutMs: t.Timeout, Fencing: t.Fencing, Updated: at(t.Updated)}
+	s := txnState{place: place{Shard: &shard}, ID: t.ID, State: t.State.String(), ProducerID: t.ProducerID, Epoch: t.Epoch, Version: &t.Version,
+		TimeoutMs: t.Timeout, Fencing: t.Fencing, Updated: new(at(t.Updated))}
 	if t.LastEpoch != txns.NoEpoch {
 		s.LastEpoch = &t.LastEpoch
 	}
@@ -59,8 +57,7 @@ func showTransaction(t *txns.Txn, shard int32, names history.Namer) txnState {
 		s.Next = &t.NextProducerID
 	}
 	if t.Started != txns.NotStarted {
-		began := at(t.Started)
-		s.Started = &began
+		s.Started = new(at(t.Started))
 	}
 	for _, p := range t.Partitions {
 		if s.Partitions == nil {
@@ -81,14 +78,14 @@ func txnsTable(w io.Writer, sc screen, all []txnState) error {
 		for _, ps := range t.Partitions {
 			n += len(ps)
 		}
-		lines = append(lines, []string{shown(t.ID), txns.StreamName(t.Shard), strconv.FormatInt(t.ProducerID, 10), strconv.Itoa(int(t.Epoch)), t.State,
-			strconv.Itoa(n), strconv.Itoa(len(t.Groups)), when(t.Started), when(&t.Updated)})
+		lines = append(lines, []string{shown(t.ID), t.shardName(), strconv.FormatInt(t.ProducerID, 10), strconv.Itoa(int(t.Epoch)), t.State,
+			strconv.Itoa(n), strconv.Itoa(len(t.Groups)), when(t.Started), when(t.Updated)})
 	}
 	return rows(w, sc, lines...)
 }
 
-func txnTable(w io.Writer, sc screen, t txnState, pos substrate.Position) error {
-	fmt.Fprintf(w, "transactional ID %s at %s of %s/%s: %s\n", shown(t.ID), pos, txns.StreamsDir, txns.StreamName(t.Shard), t.summary())
+func txnTable(w io.Writer, sc screen, t txnState) error {
+	fmt.Fprintf(w, "transactional ID %s %s: %s\n", shown(t.ID), t.text(txns.StreamsDir), t.summary())
 	if len(t.Partitions) == 0 && len(t.Groups) == 0 {
 		return nil
 	}
@@ -108,7 +105,8 @@ func (t *txnState) summary() string {
 	add(t.Fencing, "being fenced")
 	add(true, "timeout %v", time.Duration(t.TimeoutMs)*time.Millisecond)
 	add(t.Started != nil, "started %s", when(t.Started))
-	return strings.Join(append(parts, "updated "+when(&t.Updated)), ", ")
+	add(t.Updated != nil, "updated %s", when(t.Updated))
+	return strings.Join(parts, ", ")
 }
 
 func orZero[T any](p *T) (v T) {

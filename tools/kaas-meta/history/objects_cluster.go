@@ -87,18 +87,19 @@ func brokerObject(v any, _ Namer) []Object {
 // configObjects are the configurations of brokers and groups; topics have theirs.
 func configObjects(v any, _ Namer) (out []Object) {
 	c := v.(*projections.Cluster)
-	out = appendConfig(out, "broker default", "", c.BrokerConfigs(""))
+	out = AppendConfig(out, "broker default", "", c.BrokerConfigs(""))
 	for _, b := range c.Brokers() {
 		id := BrokerName(b.ID)
-		out = appendConfig(out, "broker "+id, id, c.BrokerConfigs(id))
+		out = AppendConfig(out, "broker "+id, id, c.BrokerConfigs(id))
 	}
 	for _, g := range c.ConfiguredGroups() {
-		out = appendConfig(out, "group "+g, g, c.GroupConfig(g))
+		out = AppendConfig(out, "group "+g, g, c.GroupConfig(g))
 	}
 	return out
 }
 
-func appendConfig(out []Object, name, of string, m map[string]string) []Object {
+// AppendConfig appends what was set, if anything was.
+func AppendConfig(out []Object, name, of string, m map[string]string) []Object {
 	if len(m) == 0 {
 		return out
 	}
@@ -112,7 +113,7 @@ func appendConfig(out []Object, name, of string, m map[string]string) []Object {
 func topicObjects(v any, _ Namer) []Object {
 	t := v.(*projections.Topic)
 	out := []Object{{KindTopic, t.Name, t.Name, []Field{{"id", t.ID.String()}, {"partitions", len(t.Partitions)}, {"created", moment(t.CreatedAt)}}}}
-	out = appendConfig(out, "topic "+t.Name, t.Name, t.Configs)
+	out = AppendConfig(out, "topic "+t.Name, t.Name, t.Configs)
 	for i, p := range t.Partitions {
 		out = append(out, Object{KindPartition, PartitionName(t.Name, i), t.Name, owned("leader", "leader_epoch", p)})
 	}
