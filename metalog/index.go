@@ -28,7 +28,8 @@ const (
 
 // Index is what listings tell of a stream's retained history: the positions, and what
 // became of each. Beyond the names it reads one entry an epoch and the newest one. It
-// is of the moment at which it was made, and changes nothing.
+// is of the moment at which it was made, and changes nothing. The zero value is that of a
+// stream without entries.
 type Index struct {
 	Stream string
 	// Taken are the claims above the newest entry: epochs that have an owner, who has
@@ -37,7 +38,7 @@ type Index struct {
 
 	v         *substrate.Volume
 	positions []substrate.Position
-	newest    int                        // the newest that is not empty, -1 without one
+	newest    int                        // 1 + the number of the newest that is not empty; 0 without one
 	undecided bool                       // the newest is
 	limits    map[substrate.Epoch]uint64 // an epoch's newest committed sequence; absent: all of it is disowned
 	known     substrate.Epoch            // nothing is known of the epochs below
@@ -62,7 +63,7 @@ func ReadIndexFrom(ctx context.Context, v *substrate.Volume, stream string, from
 	}
 	below, _ := slices.BinarySearch(epochs, from)
 	epochs = epochs[below:]
-	x := &Index{Stream: stream, v: v, newest: -1, limits: map[substrate.Epoch]uint64{}}
+	x := &Index{Stream: stream, v: v, limits: map[substrate.Epoch]uint64{}}
 	lists := make([][]substrate.Position, len(epochs))
 	bases := make([]*Header, len(epochs)) // of the epochs whose first entry is retained
 	g, gctx := errgroup.WithContext(ctx)
@@ -101,7 +102,7 @@ func (x *Index) findNewest() error {
 		if plug || isNotExist(err) {
 			continue
 		}
-		x.newest = i
+		x.newest = i + 1
 		var damage *substrate.DamageError
 		if errors.As(err, &damage) {
 			return nil // an entry all the same; whoever reads it is told
@@ -120,10 +121,10 @@ func (x *Index) findNewest() error {
 // continues from, and what lies above that is disowned. Below a base that cannot be read
 // nothing is known.
 func (x *Index) settle(epochs []substrate.Epoch, lists [][]substrate.Position, bases []*Header) {
-	if x.newest < 0 {
+	if x.newest == 0 {
 		return
 	}
-	limit := x.positions[x.newest]
+	limit := x.Newest()
 	for i := len(epochs) - 1; i >= 0; i-- {
 		e := epochs[i]
 		if e > limit.Epoch || len(lists[i]) == 0 {
@@ -146,7 +147,7 @@ func (x *Index) settle(epochs []substrate.Epoch, lists [][]substrate.Position, b
 // takeovers reads the claims above the newest entry.
 func (x *Index) takeovers(epochs []substrate.Epoch) error {
 	for _, e := range epochs {
-		if x.newest < 0 || e <= x.positions[x.newest].Epoch {
+		if x.newest == 0 || e <= x.Newest().Epoch {
 			continue
 		}
 		name := substrate.ClaimPath(x.Stream, e)
@@ -173,10 +174,10 @@ func (x *Index) At(i int) substrate.Position { return x.positions[i] }
 
 // Newest is the newest entry, zero where there is none.
 func (x *Index) Newest() substrate.Position {
-	if x.newest < 0 {
+	if x.newest == 0 {
 		return substrate.Position{}
 	}
-	return x.positions[x.newest]
+	return x.positions[x.newest-1]
 }
 
 // NewestCommitted is the newest entry that is known to count, zero where there is none.
@@ -210,7 +211,7 @@ func (x *Index) Status(p substrate.Position) Status {
 		return StatusUndecided
 	case !ok || p.Seq > limit:
 		return StatusDisowned
-	case x.undecided && p == x.positions[x.newest]:
+	case x.undecided && p == x.Newest():
 		return StatusUndecided
 	}
 	return StatusCommitted

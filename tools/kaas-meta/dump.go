@@ -1,11 +1,12 @@
 package main
 
 import (
-	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
@@ -29,17 +30,19 @@ func (a *app) dumpCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			st, err := stateAt(cmd.Context(), s, at)
+			x, err := s.Index(cmd.Context())
+			if err != nil {
+				return err
+			}
+			st, err := s.StateIn(cmd.Context(), x, time.Now(), at)
 			if err != nil {
 				return err
 			}
 			if a.output == "table" {
 				return a.showObjects(st)
 			}
-			d := dumped{Stream: s.Name, Position: st.Position.String(), State: shownState(cmd.Context(), v, st)}
-			if err := d.fate(cmd.Context(), s, st); err != nil {
-				return err
-			}
+			d := dumped{Stream: s.Name, Position: positionName(st), State: shownState(cmd.Context(), v, st)}
+			d.fate(x, st)
 			return a.print(d)
 		},
 	}
@@ -66,16 +69,13 @@ type takenEpoch struct {
 }
 
 // fate says what became of the entry that is shown.
-func (d *dumped) fate(ctx context.Context, s *history.Stream, st history.State) error {
-	x, err := s.Index(ctx)
-	if err != nil || st.Position.IsZero() {
-		return err
+func (d *dumped) fate(x *metalog.Index, st history.State) {
+	if !st.Position.IsZero() {
+		d.Status = string(x.Status(st.Position))
 	}
-	d.Status = string(x.Status(st.Position))
 	for _, t := range x.Taken {
 		d.Taken = append(d.Taken, takenEpoch{int32(t.Epoch), t.Session})
 	}
-	return nil
 }
 
 func (a *app) showObjects(st history.State) error {

@@ -61,7 +61,7 @@ func (p *part) compare(q *part) int {
 
 // Objects are what is in the state, by kind.
 func (s State) Objects() []Object {
-	n := s.Stream.names()
+	n := s.Stream.names
 	var out []Object
 	for _, p := range s.Stream.parts(s.Fold, n) {
 		out = append(out, p.expand(p.value, n)...)
@@ -74,7 +74,7 @@ func Diff(a, b State) []Change {
 	if a.Fold == b.Fold {
 		return nil
 	}
-	n := b.Stream.names()
+	n := b.Stream.names
 	from, to := a.Stream.parts(a.Fold, n), b.Stream.parts(b.Fold, n)
 	var out []Change
 	for len(from) > 0 || len(to) > 0 {

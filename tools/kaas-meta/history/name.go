@@ -12,7 +12,7 @@ var idRE = regexp.MustCompile(`(ID )?\b[0-9a-f]{32}\b`)
 // sayer puts the names of topics into the lines of events, which have their IDs: what an
 // event tells wins over what the newest state has. An ID that is told as one stays.
 type sayer struct {
-	known   func() Namer
+	known   Namer
 	learned map[projections.TopicID]string
 }
 
@@ -42,5 +42,5 @@ func (n *sayer) name(id projections.TopicID) string {
 	if name, ok := n.learned[id]; ok {
 		return name
 	}
-	return n.known()(id)
+	return n.known(id)
 }

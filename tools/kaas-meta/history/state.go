@@ -63,25 +63,36 @@ func (s *Stream) StatesAt(ctx context.Context, now time.Time, texts ...string) (
 	var x *metalog.Index
 	out := make([]State, len(texts))
 	for i, text := range texts {
-		p, err := substrate.ParsePosition(text)
-		if err != nil && text != Latest {
-			if x == nil {
-				if x, err = s.Index(ctx); err != nil {
-					return nil, err
-				}
-			}
-			p, err = s.ResolveIn(ctx, x, text, now)
-			if errors.Is(err, ErrUnborn) {
-				out[i] = s.Unborn()
-				continue
-			}
-			if err != nil {
+		_, err := substrate.ParsePosition(text)
+		if err != nil && text != Latest && x == nil {
+			if x, err = s.Index(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if out[i], err = s.At(ctx, p); err != nil {
+		if out[i], err = s.StateIn(ctx, x, now, text); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// StateIn is StatesAt for one moment, by an index that is made. Only times need one.
+func (s *Stream) StateIn(ctx context.Context, x *metalog.Index, now time.Time, text string) (State, error) {
+	p, err := substrate.ParsePosition(text)
+	switch {
+	case err == nil:
+	case text != Latest:
+		p, err = s.ResolveIn(ctx, x, text, now)
+	case x != nil:
+		p, err = x.Newest(), nil
+	default:
+		err = nil
+	}
+	if errors.Is(err, ErrUnborn) {
+		return s.Unborn(), nil
+	}
+	if err != nil {
+		return State{}, err
+	}
+	return s.At(ctx, p)
 }

@@ -34,7 +34,7 @@ type Stream struct {
 	verify   func() (*metalog.Verification, error)
 	empty    any
 	parts    func(s any, n Namer) []part
-	names    func() Namer
+	names    Namer
 }
 
 // folder is a metalog.Fold of any state.
@@ -62,8 +62,16 @@ func bind[S any](v *substrate.Volume, s Stream, sc *metalog.Schema[S], parts fun
 	}
 	s.verify = func() (*metalog.Verification, error) { return metalog.Verify(v, s.Path, sc) }
 	s.parts = func(st any, n Namer) []part { return parts(st.(S), n) }
-	s.names = sync.OnceValue(func() Namer { return Names(context.Background(), v) })
-	return &s
+	return share(v, &s)[0]
+}
+
+// share has streams read the names of topics once for all, when one is asked for.
+func share(v *substrate.Volume, streams ...*Stream) []*Stream {
+	read := sync.OnceValue(func() Namer { return Names(context.Background(), v) })
+	for _, s := range streams {
+		s.names = func(id projections.TopicID) string { return read()(id) }
+	}
+	return streams
 }
 
 // Cluster is the cluster's stream.
@@ -187,7 +195,7 @@ func All(v *substrate.Volume) ([]*Stream, error) {
 	}
 	topics, err := v.ListFresh("topics")
 	if errors.Is(err, fs.ErrNotExist) {
-		return out, nil
+		return share(v, out...), nil
 	}
 	if err != nil {
 		return nil, err
@@ -207,7 +215,7 @@ func All(v *substrate.Volume) ([]*Stream, error) {
 			}
 		}
 	}
-	return out, nil
+	return share(v, out...), nil
 }
 
 // Verify checks the stream.
