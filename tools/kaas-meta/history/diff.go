@@ -89,6 +89,9 @@ func Diff(a, b State) []Change {
 		}
 		var old, now []Object
 		same := c == 0 && from[0].id != nil && from[0].id == to[0].id
+		if c == 0 && !same {
+			from[0].value, to[0].value = narrowed(from[0].value, to[0].value)
+		}
 		if c <= 0 {
 			if !same {
 				old = from[0].expand(from[0].value, n)
