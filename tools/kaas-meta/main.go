@@ -12,10 +12,11 @@
 //	kaas-meta --dir DIR txns [TRANSACTIONAL-ID] [--at POSITION|TIME]
 //	kaas-meta --dir DIR verify [--deep]
 //	kaas-meta --dir DIR probe
+//	kaas-meta --dir DIR timeline --html FILE [--since --until] [--stream …]
 //	kaas-meta completion bash|zsh|fish|powershell
 //	kaas-meta man
 //
-// All but the last two take -o json and -o yaml. dump, groups and txns ask the brokers
+// All but the last three take -o json and -o yaml. dump, groups and txns ask the brokers
 // instead, with --bootstrap-server HOST:PORT in the place of --dir.
 //
 // Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line
@@ -72,6 +73,7 @@ func rootCommand(out io.Writer) *cobra.Command {
 	cmd.AddCommand(a.groupsCommand(), a.txnsCommand())
 	cmd.AddCommand(a.verifyCommand())
 	cmd.AddCommand(a.probeCommand())
+	cmd.AddCommand(a.timelineCommand())
 	cmd.AddCommand(a.manCommand())
 	a.completions(cmd)
 	typeUsage(cmd)
