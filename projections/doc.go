@@ -27,6 +27,8 @@
 //     later one. What a broker leads or owns is said by other events alone.
 //   - The number of shards of a kind never changes, so a key stays in its shard.
 //   - A producer's fence only rises, until it is forgotten with all that are as old.
+//   - Restored puts another view in the place of the one there is. [Restore], which makes
+//     that view, keeps all of this.
 //   - A topic is its ID. A name is only looked up, and no two living topics share one.
 //
 // # Use

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
 
@@ -34,6 +35,7 @@ func TestFactsSayThemselves(t *testing.T) {
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
 		"ProducerFenced":         {&ProducerFenced{ProducerID: 4711, Epoch: 3, Time: 5}, []string{"producer 4711", "epoch 3"}},
 		"ProducerFencesExpired":  {&ProducerFencesExpired{Before: 1_700_000_000_000}, []string{"fences", "2023-11-14"}},
+		"Restored":               {&Restored{From: substrate.Position{Epoch: 6, Seq: 43}, Time: 1_700_000_000_000, State: mustEncode(t, NewCluster())}, []string{"cluster", "6-43", "2023-11-14"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := mustEvent(t, tc.fact)
@@ -55,7 +57,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(registry.All()) != 16 {
+	if len(registry.All()) != 17 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
 
@@ -55,6 +56,9 @@ func anyFact(t *rapid.T) Fact {
 	if rapid.IntRange(0, 4).Draw(t, "producers") == 0 {
 		return producerFact(t)
 	}
+	if rapid.IntRange(0, 15).Draw(t, "restored") == 0 {
+		return restoredFact(t)
+	}
 	if rapid.Bool().Draw(t, "cluster") {
 		return clusterFact(t, num, kind)
 	}
@@ -76,6 +80,15 @@ func anyFact(t *rapid.T) Fact {
 	default:
 		return &ProducerIDsAllocated{First: rapid.Int64().Draw(t, "first"), Count: rapid.Int64().Draw(t, "count")}
 	}
+}
+
+// restoredFact draws one of any view.
+func restoredFact(t *rapid.T) Fact {
+	var evs []metalog.Event
+	for range rapid.IntRange(0, 10).Draw(t, "restored events") {
+		evs = append(evs, mustEvent(t, anyFact(t)))
+	}
+	return &Restored{From: substrate.Position{Epoch: 1, Seq: 2}, State: mustEncode(t, fold(t, NewCluster(), evs))}
 }
 
 // producerFact draws a fact about few producers, at times that are not in order.

@@ -36,6 +36,8 @@
 //     one protocol at most, and EmptySince is 0 just while it has any.
 //   - Of offsets of a partition the later in the stream wins, whatever the numbers are; a
 //     staged one counts from where it was staged against a plain one.
+//   - Restored puts another view in the place of the one there is. [Restore] makes it so
+//     that what is staged stays staged, and nobody goes on by what was there before.
 //   - Equal views have equal encoded bytes.
 //
 // # Use

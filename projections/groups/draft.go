@@ -18,7 +18,17 @@ type draft struct {
 func newDraft(s *Shard) *draft { return &draft{s, map[string]*edit{}} }
 
 func (d *draft) apply(f Fact) {
-	id := f.group()
+	if r, ok := f.(*Restored); ok {
+		d.restore(r)
+		return
+	}
+	g := d.edit(f.group())
+	f.apply(g)
+	g.settle()
+}
+
+// edit returns a group, which may be changed.
+func (d *draft) edit(id string) *edit {
 	g := d.edits[id]
 	if g == nil {
 		g = &edit{Group: &Group{ID: id}}
@@ -27,8 +37,7 @@ func (d *draft) apply(f Fact) {
 		}
 		d.edits[id] = g
 	}
-	f.apply(g)
-	g.settle()
+	return g
 }
 
 // view ends the draft.

@@ -13,7 +13,7 @@ import (
 // Fact is an event of a shard's stream, decoded. The types are in event_*.go.
 type Fact interface {
 	facts.Fact
-	// group is the ID of the group that it is about.
+	// group is the ID of the group that it is about, if it is about one.
 	group() string
 	// apply changes that group, which is void if the view does not have it, or leaves it
 	// alone where the fact says nothing new.

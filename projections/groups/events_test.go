@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
 
@@ -33,8 +34,12 @@ func examples() []Fact {
 		&ConsumerTargetChanged{"orders", 7, "uniform", Targets{"m1": {id(1): {0, 2}}, "m2": nil}},
 		&ConsumerMemberLeft{"orders", 1005, "m1"},
 		&GroupDeleted{"orders"},
+		&Restored{substrate.Position{Epoch: 6, Seq: 43}, 1_700_000_000_000, emptyState},
 	}
 }
+
+// emptyState is a view without groups.
+var emptyState, _ = Encode(NewShard())
 
 func TestFactsSayThemselves(t *testing.T) {
 	want := map[string][]string{
@@ -48,6 +53,7 @@ func TestFactsSayThemselves(t *testing.T) {
 		"ConsumerTargetChanged": {"orders", "epoch 7", "uniform", "2 member(s)"},
 		"ConsumerMemberLeft":    {"m1", "orders", "gone"},
 		"GroupDeleted":          {"orders", "deleted"},
+		"Restored":              {"groups", "6-43", "2023-11-14"},
 	}
 	for _, fact := range examples() {
 		t.Run(fact.EventName(), func(t *testing.T) {

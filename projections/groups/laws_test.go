@@ -11,6 +11,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
 )
@@ -52,6 +53,9 @@ func ptr[T any](v T) *T { return &v }
 
 // anyFact draws a fact that may be about nothing, absurd, or a repetition.
 func anyFact(t *rapid.T) Fact {
+	if rapid.IntRange(0, 15).Draw(t, "restored") == 0 {
+		return &Restored{From: substrate.Position{Epoch: 1, Seq: 2}, State: mustEncode(t, fold(t, NewShard(), someEvents(t, 8)))}
+	}
 	group := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "group")
 	at := rapid.Int64Range(-1, 1000).Draw(t, "time")
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
@@ -140,8 +144,10 @@ func assignment(t *rapid.T) Assignment {
 	return a
 }
 
-func anyEvents(t *rapid.T) (evs []metalog.Event) {
-	for range rapid.IntRange(0, 40).Draw(t, "length") {
+func anyEvents(t *rapid.T) []metalog.Event { return someEvents(t, 40) }
+
+func someEvents(t *rapid.T, most int) (evs []metalog.Event) {
+	for range rapid.IntRange(0, most).Draw(t, "length") {
 		evs = append(evs, mustEvent(t, anyFact(t)))
 	}
 	return evs

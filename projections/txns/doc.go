@@ -6,7 +6,7 @@
 // the shard writes the stream; nobody follows it, and it is read when the shard changes hands.
 //
 // An event has a [Txn] whole, as Kafka's records of it do, so what an event means does not
-// depend on the events before it.
+// depend on the events before it. Restored has the whole view; [Restore] makes it.
 //
 // # Invariants
 //

@@ -13,7 +13,7 @@ import (
 type Fact interface {
 	facts.Fact
 	// apply changes the draft, or leaves it alone where the fact says nothing new.
-	apply(d draft)
+	apply(d *draft)
 }
 
 // registry has every fact that this build understands. It is made before any init.

@@ -40,9 +40,9 @@ func (e *TxnChanged) String() string {
 	return b.String()
 }
 
-func (e *TxnChanged) apply(d draft) {
+func (e *TxnChanged) apply(d *draft) {
 	if e.Txn.valid() {
 		t := e.Txn
-		d[t.ID] = ordered.Change[*Txn]{Value: t.trim()}
+		d.changes[t.ID] = ordered.Change[*Txn]{Value: t.trim()}
 	}
 }

@@ -18,4 +18,4 @@ func (*TxnRemoved) EventName() string { return "TxnRemoved" }
 
 func (e *TxnRemoved) String() string { return fmt.Sprintf("transactional ID %q forgotten", e.ID) }
 
-func (e *TxnRemoved) apply(d draft) { d[e.ID] = ordered.Change[*Txn]{Gone: true} }
+func (e *TxnRemoved) apply(d *draft) { d.changes[e.ID] = ordered.Change[*Txn]{Gone: true} }

@@ -10,6 +10,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
 )
@@ -49,6 +50,9 @@ func anyFact(t *rapid.T) Fact {
 	if rapid.IntRange(0, 4).Draw(t, "removed") == 0 {
 		return &TxnRemoved{ID: id}
 	}
+	if rapid.IntRange(0, 15).Draw(t, "restored") == 0 {
+		return &Restored{From: substrate.Position{Epoch: 1, Seq: 2}, State: mustEncode(t, fold(t, NewShard(), upTo(t, 8)))}
+	}
 	x := Txn{ID: id, ProducerID: rapid.Int64Range(-1, 3).Draw(t, "producer"), Epoch: rapid.Int16Range(-1, 3).Draw(t, "epoch"),
 		LastEpoch: rapid.Int16Range(-1, 3).Draw(t, "last"), PrevProducerID: -1, NextProducerID: rapid.Int64Range(-1, 3).Draw(t, "next"),
 		State: State(rapid.Int8Range(-1, 6).Draw(t, "state")), Fencing: rapid.Bool().Draw(t, "fencing"), Timeout: rapid.Int32Range(0, 3).Draw(t, "timeout"),
@@ -63,8 +67,10 @@ func anyFact(t *rapid.T) Fact {
 	return &TxnChanged{x}
 }
 
-func someEvents(t *rapid.T) (evs []metalog.Event) {
-	for range rapid.IntRange(0, 30).Draw(t, "length") {
+func someEvents(t *rapid.T) []metalog.Event { return upTo(t, 30) }
+
+func upTo(t *rapid.T, most int) (evs []metalog.Event) {
+	for range rapid.IntRange(0, most).Draw(t, "length") {
 		evs = append(evs, mustEvent(t, anyFact(t)))
 	}
 	return evs
@@ -160,6 +166,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			Timeout: 60_000, Version: 2, Partitions: Partitions{{topic(1), 0}, {topic(1), 5}, {topic(2), 1}}, Groups: []int32{3, 4}, Started: 7, Updated: 9}},
 			[]string{`"pay"`, "PrepareCommit", "4711", "epoch 3", topic(1).String() + "/0,5", topic(2).String() + "/1", "[3 4]", "4800"}},
 		"TxnRemoved": {&TxnRemoved{ID: "pay"}, []string{`"pay"`}},
+		"Restored":   {&Restored{substrate.Position{Epoch: 6, Seq: 43}, 1_700_000_000_000, mustEncode(t, NewShard())}, []string{"transactions", "6-43", "2023-11-14"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := mustEvent(t, tc.fact)
@@ -181,7 +188,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(registry.All()) != 2 {
+	if len(registry.All()) != 3 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }

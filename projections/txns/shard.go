@@ -16,8 +16,11 @@ import (
 // is shared and only to be read.
 type Shard struct{ txns ordered.Map[string, *Txn] }
 
-// draft is what a batch of events changes.
-type draft map[string]ordered.Change[*Txn]
+// draft is a view under way: what a batch of events changes in what.
+type draft struct {
+	txns    ordered.Map[string, *Txn]
+	changes map[string]ordered.Change[*Txn]
+}
 
 // NewShard is the view of a stream without events.
 func NewShard() *Shard { return &Shard{} }
@@ -53,11 +56,11 @@ func Schema() *metalog.Schema[*Shard] {
 // Apply returns the view after a batch of events. An event of an unknown type is
 // left out; one whose bytes do not decode is an error and nothing is applied.
 func Apply(s *Shard, evs []metalog.Event) (*Shard, error) {
-	d := make(draft, len(evs))
+	d := &draft{s.txns, make(map[string]ordered.Change[*Txn], len(evs))}
 	if err := registry.Each(evs, func(f Fact) { f.apply(d) }); err != nil {
 		return nil, err
 	}
-	return &Shard{s.txns.With(d)}, nil
+	return &Shard{d.txns.With(d.changes)}, nil
 }
 
 // Encode returns the view as one msgpack value: the transactions by ID.

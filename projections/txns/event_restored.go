@@ -1,0 +1,34 @@
+package txns
+
+import (
+	"github.com/vmihailenco/msgpack/v5"
+
+	"kaas.dev/kaas/projections/internal/facts"
+	"kaas.dev/kaas/projections/internal/ordered"
+)
+
+// Restored says that the shard is this one from here on, whatever it was. [Restore] makes
+// it, so that no transaction is opened again by it and no epoch falls.
+type Restored facts.Restored
+
+func init() { register(func() Fact { return new(Restored) }) }
+
+// EventName implements Fact.
+func (*Restored) EventName() string { return "Restored" }
+
+func (e *Restored) String() string { return "shard of transactions " + (*facts.Restored)(e).String() }
+
+// DecodeMsgpack takes only a state that is whole.
+func (e *Restored) DecodeMsgpack(d *msgpack.Decoder) error {
+	if err := d.Decode((*facts.Restored)(e)); err != nil {
+		return err
+	}
+	_, err := Decode(e.State)
+	return err
+}
+
+func (e *Restored) apply(d *draft) {
+	if s, err := Decode(e.State); err == nil {
+		*d = draft{s.txns, map[string]ordered.Change[*Txn]{}}
+	}
+}
