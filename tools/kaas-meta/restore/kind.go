@@ -1,0 +1,103 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/projections/txns"
+)
+
+// kind is what restoring knows of one stream, whatever the type of its state.
+type kind interface {
+	path(v *substrate.Volume) string
+	// take is the state at an entry.
+	take(ctx context.Context, v *substrate.Volume, e *metalog.Entry) (Saved, error)
+	sound(state []byte) error
+	// plan is what restoring would do to the stream as it is.
+	plan(ctx context.Context, w *work, s *Saved) (StreamPlan, error)
+	// publish has it done under a claim of a session.
+	publish(ctx context.Context, w *work, s *Saved, session *substrate.Session) (StreamPlan, error)
+}
+
+// stream is a kind with its state's type.
+type stream[S any] struct {
+	label  string
+	schema *metalog.Schema[S]
+	// merge is what now becomes, events to follow it, and what there is to say.
+	merge    func(w *work, then, now S) (S, []metalog.Event, Told, error)
+	restored func(from substrate.Position, ms int64, state []byte) (metalog.Event, error)
+	// secrets are the kinds of secrets in a state. There is nothing of that sort yet:
+	// credentials of users will be told here.
+	secrets  func(S) []string
+	followed bool
+}
+
+// kindOf is the kind of a stream by its label.
+func kindOf(label string) (kind, error) {
+	group, name, _ := strings.Cut(label, "/")
+	switch group {
+	case "cluster":
+		if name == "" {
+			return clusterStream(), nil
+		}
+	case groups.StreamsDir:
+		if n, err := groups.ParseStreamName(name); err == nil {
+			return groupsStream(label, n), nil
+		}
+	case txns.StreamsDir:
+		if _, err := txns.ParseStreamName(name); err == nil {
+			return txnsStream(label), nil
+		}
+	case "topics":
+		return nil, fmt.Errorf("stream %s: a partition's manifest says which of its files count, and is not restored", label)
+	}
+	return nil, fmt.Errorf("stream %q is not cluster, groups/NN or txns/NN", label)
+}
+
+func (k *stream[S]) path(v *substrate.Volume) string { return path.Join(v.MetaDir(), k.label) }
+
+func (k *stream[S]) take(ctx context.Context, v *substrate.Volume, e *metalog.Entry) (Saved, error) {
+	snap, err := metalog.ReadStateAt(ctx, v, k.path(v), e.Pos, k.schema)
+	if err != nil {
+		return Saved{}, err
+	}
+	raw, err := k.schema.Encode(snap.State)
+	return Saved{Stream: k.label, Pos: e.Pos, TimeMS: e.Time.UnixMilli(), State: raw, Secrets: k.secrets(snap.State)}, err
+}
+
+func (k *stream[S]) sound(state []byte) error {
+	_, err := k.schema.Decode(state)
+	return err
+}
+
+func none[S any](S) []string { return nil }
+
+func clusterStream() kind {
+	return &stream[*projections.Cluster]{label: "cluster", schema: projections.ClusterSchema(), merge: mergeCluster, secrets: none[*projections.Cluster], followed: true,
+		restored: func(from substrate.Position, ms int64, state []byte) (metalog.Event, error) {
+			return projections.NewEvent(&projections.Restored{From: from, Time: ms, State: state})
+		}}
+}
+
+func groupsStream(label string, shard int32) kind {
+	return &stream[*groups.Shard]{label: label, schema: groups.Schema(), secrets: none[*groups.Shard],
+		merge: func(w *work, then, now *groups.Shard) (*groups.Shard, []metalog.Event, Told, error) {
+			return mergeGroups(w, shard, then, now)
+		},
+		restored: func(from substrate.Position, ms int64, state []byte) (metalog.Event, error) {
+			return groups.NewEvent(&groups.Restored{From: from, Time: ms, State: state})
+		}}
+}
+
+func txnsStream(label string) kind {
+	return &stream[*txns.Shard]{label: label, schema: txns.Schema(), merge: mergeTxns, secrets: none[*txns.Shard],
+		restored: func(from substrate.Position, ms int64, state []byte) (metalog.Event, error) {
+			return txns.NewEvent(&txns.Restored{From: from, Time: ms, State: state})
+		}}
+}
