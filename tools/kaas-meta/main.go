@@ -74,6 +74,7 @@ func rootCommand(out io.Writer) *cobra.Command {
 	cmd.AddCommand(a.verifyCommand())
 	cmd.AddCommand(a.probeCommand())
 	cmd.AddCommand(a.timelineCommand())
+	cmd.AddCommand(a.backupCommand(), a.restoreCommand())
 	cmd.AddCommand(a.manCommand())
 	a.completions(cmd)
 	typeUsage(cmd)

@@ -1,9 +1,13 @@
 package restore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -58,6 +62,49 @@ func kindOf(label string) (kind, error) {
 		return nil, fmt.Errorf("stream %s: a partition's manifest says which of its files count, and is not restored", label)
 	}
 	return nil, fmt.Errorf("stream %q is not cluster, groups/NN or txns/NN", label)
+}
+
+// Expand makes stream labels of what an operator names: cluster, groups or txns for all shards
+// that are there, groups/NN, txns/NN. Nothing named is everything. cluster comes first.
+func Expand(v *substrate.Volume, names []string) ([]string, error) {
+	if len(names) == 0 {
+		names = []string{"cluster", groups.StreamsDir, txns.StreamsDir}
+	}
+	var out []string
+	for _, name := range names {
+		if name != groups.StreamsDir && name != txns.StreamsDir {
+			if _, err := kindOf(name); err != nil {
+				return nil, err
+			}
+			out = append(out, name)
+			continue
+		}
+		es, err := v.ListFresh(path.Join(v.MetaDir(), name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range es {
+			label := path.Join(name, e.Name)
+			if _, err := kindOf(label); err == nil && e.Dir {
+				out = append(out, label)
+			}
+		}
+	}
+	slices.SortFunc(out, compare)
+	return slices.Compact(out), nil
+}
+
+// compare puts the cluster stream first: the others go by which topics there are.
+func compare(a, b string) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b)) }
+
+func order(stream string) int {
+	switch {
+	case stream == "cluster":
+		return 0
+	case strings.HasPrefix(stream, groups.StreamsDir+"/"):
+		return 1
+	}
+	return 2
 }
 
 func (k *stream[S]) path(v *substrate.Volume) string { return path.Join(v.MetaDir(), k.label) }

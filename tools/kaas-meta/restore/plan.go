@@ -1,12 +1,10 @@
 package restore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -25,6 +23,13 @@ type Request struct {
 	Now   func() time.Time // time.Now
 	Host  string           // for people: whose session it is
 	PID   int              // likewise
+
+	breaks breaks
+}
+
+// breaks takes a rule away, for the tests of the tests.
+type breaks struct {
+	pieces bool // what is restored is published in more than one entry
 }
 
 // Plan is what restoring would do, or has done.
@@ -76,9 +81,7 @@ func begin(ctx context.Context, v *substrate.Volume, r Request) (*work, error) {
 		return nil, fmt.Errorf("the cluster's state cannot be read: %w", err)
 	}
 	w.cluster = snap.State
-	slices.SortStableFunc(w.Saved, func(a, b Saved) int {
-		return cmp.Or(cmp.Compare(order(a.Stream), order(b.Stream)), cmp.Compare(a.Stream, b.Stream))
-	})
+	w.Saved = slices.SortedStableFunc(slices.Values(w.Saved), func(a, b Saved) int { return compare(a.Stream, b.Stream) })
 	if len(w.Saved) == 0 {
 		return nil, errors.New("there is no stream to restore")
 	}
@@ -98,17 +101,6 @@ func begin(ctx context.Context, v *substrate.Volume, r Request) (*work, error) {
 		w.topics[id] = true
 	}
 	return w, nil
-}
-
-// order puts the cluster stream first: the others go by which topics there are.
-func order(stream string) int {
-	switch {
-	case stream == "cluster":
-		return 0
-	case strings.HasPrefix(stream, "groups/"):
-		return 1
-	}
-	return 2
 }
 
 func (w *work) topicID(name string) (projections.TopicID, error) {

@@ -64,7 +64,7 @@ func (d *driver) drive(ctx context.Context, s *Saved) (StreamPlan, error) {
 		if p, err = d.try(ctx, k, s); err == nil {
 			return p, nil
 		}
-		if ctx.Err() != nil || isDamage(err) {
+		if ctx.Err() != nil || IsDamage(err) {
 			break
 		}
 		select {
@@ -133,17 +133,28 @@ func (k *stream[S]) publish(ctx context.Context, w *work, s *Saved, session *sub
 	}
 	before := wr.Committed()
 	p.Now = before.Pos.String()
+	var told Told // decide may still run after ctx has ended; only who has its answer looks
+	changes := false
 	pos, err := wr.Publish(ctx, "restored from "+s.Pos.String(), func(now S) (evs []metalog.Event, err error) {
-		p.Told, evs, err = k.next(w, s, now)
-		p.Changes = len(evs) > 0
+		told, evs, err = k.next(w, s, now)
+		changes = len(evs) > 0
+		if w.breaks.pieces && changes {
+			evs = evs[:1]
+		}
 		return evs, err
 	})
+	if w.breaks.pieces && err == nil {
+		_, err = wr.Publish(ctx, "the rest", func(now S) (evs []metalog.Event, err error) {
+			_, evs, err = k.next(w, s, now)
+			return evs, err
+		})
+	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle)
 	defer cancel()
 	if err != nil {
 		return p, errors.Join(err, wr.Abandon(end))
 	}
-	p.Position = pos.String()
+	p.Told, p.Changes, p.Position = told, changes, pos.String()
 	_ = wr.Close(end) // without a closed entry the next owner seals this session, and that is all
 	return p, nil
 }
@@ -162,8 +173,8 @@ func (k *stream[S]) claim(ctx context.Context, w *work, session *substrate.Sessi
 	}
 }
 
-// isDamage reports an error that trying again does not mend.
-func isDamage(err error) bool {
+// IsDamage reports an error that trying again does not mend.
+func IsDamage(err error) bool {
 	var damage *substrate.DamageError
 	var name *substrate.NameError
 	return errors.As(err, &damage) || errors.As(err, &name)
