@@ -89,7 +89,7 @@ func (r *restoring) leader(then int32) int32 {
 
 // topics keeps those of now, as they were configured then.
 func (r *restoring) topics() {
-	raised := raises{what: "leader epochs"}
+	raised := raises{what: "leader epoch(s)"}
 	for _, t := range r.now.Topics() {
 		old := r.then.topics[t.ID]
 		t = t.clone()
@@ -166,7 +166,7 @@ func (r *restoring) topicsBack() {
 
 // shards keeps their numbers, for a key stays in its shard, and who owns them.
 func (r *restoring) shards() {
-	raised := raises{what: "shards' epochs"}
+	raised := raises{what: "epoch(s) of shards"}
 	for _, kind := range slices.Sorted(maps.Keys(r.then.shards)) {
 		old := r.then.shards[kind]
 		ss := slices.Clone(r.now.shards[kind])
@@ -259,7 +259,7 @@ func (r *raises) higher(p *Partition, old Partition, name string) {
 
 func (r *raises) say(to *[]string) {
 	if r.n > 0 {
-		say(to, "%s stay as they are where they were lower then: %d (%s)", r.what, r.n, r.first)
+		say(to, "%d %s stay higher than then, such as %s", r.n, r.what, r.first)
 	}
 }
 

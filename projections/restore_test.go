@@ -162,7 +162,7 @@ func TestRestoreTopics(t *testing.T) {
 	}
 	for what, lines := range map[string][]string{
 		"restored": {"topic kept, retention.ms=1, cleanup.policy back to default", "topic lost (" + id(5).String() + ")"},
-		"raised":   {"kept keeps its 3 partitions, then 2", "leader epochs stay as they are where they were lower then: 1 (kept-0: 5, then 3)", "producer IDs go on from 2000, then 1000"},
+		"raised":   {"kept keeps its 3 partitions, then 2", "1 leader epoch(s) stay higher than then, such as kept-0: 5, then 3", "producer IDs go on from 2000, then 1000"},
 		"left out": {"broker 3: it was unregistered", "topic going", "topic gone", "its name is that of another topic now, " + id(6).String()},
 	} {
 		got := strings.Join(map[string][]string{"restored": r.Restored, "raised": r.Raised, "left out": r.LeftOut}[what], "\n")

@@ -12,13 +12,21 @@ import (
 // showPlan tells what is going to be done.
 func (a *app) showPlan(from string, p *restore.Plan) {
 	fmt.Fprintln(a.out, a.screen.paint(bold, fmt.Sprintf("plan: volume %s to %s", p.Volume, from)))
+	var same []string
 	for _, s := range p.Streams {
 		what := "nothing to be done"
-		if s.Changes {
+		switch {
+		case s.Changes:
 			what = "to be restored"
+		case s.Silent():
+			same = append(same, s.Stream)
+			continue
 		}
 		fmt.Fprintf(a.out, "%s: %s from %s of %s, over %s\n", a.screen.paint(bold, s.Stream), what, s.Then, s.ThenTime.Format(time.RFC3339), s.Now)
 		a.showTold(&s.Told)
+	}
+	if len(same) > 0 {
+		fmt.Fprintf(a.out, "nothing to be done in %d stream(s): %s\n", len(same), strings.Join(same, " "))
 	}
 	for _, o := range p.Sealed {
 		fmt.Fprintln(a.out, a.screen.paint(yellow, "sealed: ")+sealed(o))
@@ -78,12 +86,7 @@ func sealed(o restore.Owner) string {
 // showDone tells what was done.
 func (a *app) showDone(p *restore.Plan) {
 	for _, s := range p.Streams {
-		switch {
-		case s.Position == "":
-			fmt.Fprintf(a.out, "%s is as it was to be\n", s.Stream)
-		case !s.Changes:
-			fmt.Fprintf(a.out, "%s is as it was to be, as %s\n", s.Stream, s.Position)
-		default:
+		if s.Changes {
 			fmt.Fprintf(a.out, "%s\n", a.screen.paint(green, fmt.Sprintf("%s is restored, as %s", s.Stream, s.Position)))
 		}
 	}

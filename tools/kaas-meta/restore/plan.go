@@ -61,6 +61,11 @@ type StreamPlan struct {
 	undecided bool
 }
 
+// Silent reports that there is nothing to be said of the stream.
+func (s *StreamPlan) Silent() bool {
+	return !s.Changes && len(s.Restored)+len(s.Raised)+len(s.LeftOut)+len(s.Stays) == 0
+}
+
 // work is a request under way.
 type work struct {
 	Request
