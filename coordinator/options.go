@@ -162,3 +162,7 @@ func orElse[T comparable](p *T, def T) {
 		*p = def
 	}
 }
+
+// ElectBy has elect stand for this broker in the place of election.Run, whose jitter keeps a
+// simulated run from replaying. It is for tests of other packages.
+func (o *Options) ElectBy(elect func(context.Context, election.Config) error) { o.elect = elect }

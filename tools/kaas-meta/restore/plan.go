@@ -61,6 +61,9 @@ type StreamPlan struct {
 	undecided bool
 }
 
+// noEntry stands for the newest position of a stream that nobody has made yet.
+const noEntry = "-"
+
 // Silent reports that there is nothing to be said of the stream.
 func (s *StreamPlan) Silent() bool {
 	return !s.Changes && len(s.Restored)+len(s.Raised)+len(s.LeftOut)+len(s.Stays) == 0
@@ -147,7 +150,7 @@ func Make(ctx context.Context, v *substrate.Volume, r Request) (*Plan, error) {
 }
 
 func (k *stream[S]) plan(ctx context.Context, w *work, s *Saved) (StreamPlan, error) {
-	p := StreamPlan{Stream: s.Stream, Then: s.Pos.String(), ThenTime: s.Time(), Now: "-"}
+	p := StreamPlan{Stream: s.Stream, Then: s.Pos.String(), ThenTime: s.Time(), Now: noEntry}
 	now := k.schema.New()
 	there, err := exists(w.v, k.label)
 	if err != nil {

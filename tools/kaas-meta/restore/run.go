@@ -77,6 +77,12 @@ func (d *driver) drive(ctx context.Context, s *Saved) (StreamPlan, error) {
 
 func (d *driver) try(ctx context.Context, k kind, s *Saved) (StreamPlan, error) {
 	p, err := k.plan(ctx, d.work, s)
+	if err == nil && !p.Changes && !p.undecided && p.Now != noEntry {
+		// That nothing is to be done is not to rest on what this host has seen before.
+		if err = refresh(d.v, k.path(d.v)); err == nil {
+			p, err = k.plan(ctx, d.work, s)
+		}
+	}
 	if err != nil || !p.Changes && !p.undecided {
 		return p, err
 	}
@@ -88,6 +94,26 @@ func (d *driver) try(ctx context.Context, k kind, s *Saved) (StreamPlan, error) 
 		d.close() // another was fenced, or knows not what it has left behind
 	}
 	return p, err
+}
+
+// refresh makes the listings of a stream and of its newest epoch that follow fresh ones: a
+// change of this host's own does that.
+func refresh(v *substrate.Volume, stream string) error {
+	touch := func(dir string) error {
+		tmp := v.TempName(dir, Role)
+		if err := v.Mkdir(tmp); err != nil {
+			return err
+		}
+		return v.Remove(tmp)
+	}
+	if err := touch(stream); err != nil {
+		return err
+	}
+	es, err := v.ListEpochs(stream)
+	if err != nil || len(es) == 0 {
+		return err
+	}
+	return touch(path.Join(stream, substrate.EpochName(es[len(es)-1])))
 }
 
 // open has a session ready, on the volume that it was.
