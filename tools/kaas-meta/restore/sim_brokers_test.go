@@ -64,13 +64,12 @@ type runningStats struct{ killed, acked, committed, at int }
 
 // running is a cluster whose brokers are processes of simulated hosts.
 type running struct {
-	sim     *nfssim.Sim
-	rng     *rand.Rand
-	net     *wires
-	brokers []*coordinator.Broker
-	wg      sync.WaitGroup
-	ctx     context.Context
-	mu      struct {
+	sim *nfssim.Sim
+	rng *rand.Rand
+	net *wires
+	wg  sync.WaitGroup
+	ctx context.Context
+	mu  struct {
 		sync.Mutex
 		leads     bool
 		acked     map[string]bool
