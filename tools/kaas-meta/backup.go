@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -54,11 +55,14 @@ func (a *app) backupCommand() *cobra.Command {
 // streams that nobody named and that have no state then.
 func choose(ctx context.Context, v *substrate.Volume, names []string, at string) (saved []restore.Saved, notes []string, err error) {
 	labels, err := restore.Expand(v, names)
+	if errors.Is(err, restore.ErrStream) {
+		return nil, nil, usageError{err}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, perr := substrate.ParsePosition(at); perr == nil && len(labels) != 1 {
-		return nil, nil, fmt.Errorf("--at %s: a position is one of a single stream, and these are %d: name one with --streams, or a time", at, len(labels))
+		return nil, nil, usagef("--at %s: a position is one of a single stream, and these are %d: name one with --streams, or a time", at, len(labels))
 	}
 	for _, l := range labels {
 		p, err := history.Resolve(ctx, v, l, at)

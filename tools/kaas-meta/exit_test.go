@@ -32,6 +32,14 @@ func TestExitCodes(t *testing.T) {
 		{"diff --stream all 1-1 2-1", exitUsage},
 		{"show cat x", exitUsage},
 		{"groups --at 1-1", exitUsage},
+		{"restore", exitUsage},
+		{"restore --at 1-1 file", exitUsage},
+		{"restore --at 1-1 --streams cluster,groups/05", exitUsage},
+		{"restore --at 1h --streams topics/orders/0", exitUsage},
+		{"restore --at 1-1 --streams cluster --group g", exitUsage},
+		{"restore --at 9-9", exitFailed},
+		{"restore nosuchfile", exitFailed},
+		{"backup", exitUsage},
 	} {
 		_, err := run(append([]string{"--dir", dir}, strings.Fields(c.args)...)...)
 		if got := exitCode(err); got != c.want {

@@ -2,7 +2,7 @@
 // any retained position or time, what changed between two, the life of one thing, whether
 // all of it is sound, and whether the volume can be used at all. These commands work on the
 // directory, with or without brokers running, and change nothing; probe writes, in a
-// directory of its own.
+// directory of its own, backup a file, and restore a new epoch of what it restores.
 //
 //	kaas-meta --dir DIR log  [--stream cluster|groups/NN|txns/NN|topics/TOPIC/PARTITION] [--since --until --type --topic --group --broker …] [--follow]
 //	kaas-meta --dir DIR dump [--stream …] [--at POSITION|TIME]
@@ -13,6 +13,8 @@
 //	kaas-meta --dir DIR verify [--deep]
 //	kaas-meta --dir DIR probe
 //	kaas-meta --dir DIR timeline --html FILE [--since --until] [--stream …]
+//	kaas-meta --dir DIR backup FILE [--streams …] [--at POSITION|TIME]
+//	kaas-meta --dir DIR restore FILE | --at POSITION|TIME|FILE [--streams …] [--group … --topic …] [--prune] [--dry-run]
 //	kaas-meta completion bash|zsh|fish|powershell
 //	kaas-meta man
 //

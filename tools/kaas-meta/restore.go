@@ -40,7 +40,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if r.at != "" {
-					return errors.New("name a file or --at, not both")
+					return usagef("name a file or --at, not both")
 				}
 				r.at = args[0]
 				if path.Base(r.at) == r.at {
@@ -81,7 +81,10 @@ func (a *app) restore(ctx context.Context, r *restoring) error {
 	host, _ := os.Hostname()
 	req := restore.Request{Saved: saved, Groups: r.groups, Topics: r.topics, Prune: r.prune, Host: host, PID: os.Getpid()}
 	out := restoreShown{From: r.at, DryRun: r.dryRun}
-	if out.Plan, err = restore.Make(ctx, v, req); err != nil {
+	if out.Plan, err = restore.Make(ctx, v, req); errors.Is(err, restore.ErrStream) {
+		return usageError{err}
+	}
+	if err != nil {
 		return err
 	}
 	out.Plan.Notes = append(out.Plan.Notes, notes...)
@@ -109,7 +112,7 @@ func (r *restoring) choose(ctx context.Context, v *substrate.Volume) (saved []re
 	_, terr := history.ParseTime(r.at, time.Now())
 	switch {
 	case r.at == "":
-		return nil, nil, errors.New("say to what state: --at POSITION, --at TIME, or a backup file")
+		return nil, nil, usagef("say to what state: --at POSITION, --at TIME, or a backup file")
 	case !position && terr != nil && r.at != history.Latest:
 		return r.fromFile(v)
 	}

@@ -42,6 +42,9 @@ type stream[S any] struct {
 	followed bool
 }
 
+// ErrStream is the error of a stream that is not restored, or not so.
+var ErrStream = errors.New("stream is not to be restored")
+
 // kindOf is the kind of a stream by its label.
 func kindOf(label string) (kind, error) {
 	group, name, _ := strings.Cut(label, "/")
@@ -59,9 +62,9 @@ func kindOf(label string) (kind, error) {
 			return txnsStream(label), nil
 		}
 	case "topics":
-		return nil, fmt.Errorf("stream %s: a partition's manifest says which of its files count, and is not restored", label)
+		return nil, fmt.Errorf("%w: %s: a partition's manifest says which of its files count, and is not restored", ErrStream, label)
 	}
-	return nil, fmt.Errorf("stream %q is not cluster, groups/NN or txns/NN", label)
+	return nil, fmt.Errorf("%w: %q is not cluster, groups/NN or txns/NN", ErrStream, label)
 }
 
 // Expand makes stream labels of what an operator names: cluster, groups or txns for all shards

@@ -95,7 +95,7 @@ func begin(ctx context.Context, v *substrate.Volume, r Request) (*work, error) {
 	}
 	for _, s := range w.Saved {
 		if len(r.Groups)+len(r.Topics) > 0 && order(s.Stream) != 1 {
-			return nil, fmt.Errorf("groups and topics choose within groups/NN, and %s is to be restored whole", s.Stream)
+			return nil, fmt.Errorf("%w: groups and topics choose within groups/NN, and %s is to be restored whole", ErrStream, s.Stream)
 		}
 	}
 	for _, g := range r.Groups {
