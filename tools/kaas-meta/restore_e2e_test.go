@@ -18,8 +18,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/projections/txns"
 	"kaas.dev/kaas/tools/internal/child"
 	"kaas.dev/kaas/tools/kaas-check/cluster"
+	"kaas.dev/kaas/tools/kaas-meta/restore"
 )
 
 // brokersBinary is made once for all tests.
@@ -290,14 +293,14 @@ type member struct {
 	wg   sync.WaitGroup
 }
 
-func (e *lab) join(group, topic string) *member {
+func (e *lab) join(group, topic string, opts ...kgo.Opt) *member {
 	m := &member{from: map[int32]int64{}}
-	m.cl = e.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(300*time.Millisecond),
+	m.cl = e.client(append(opts, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(300*time.Millisecond),
 		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			clear(m.from)
-		}), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {}))
+		}), kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {}))...)
 	ctx, cancel := context.WithCancel(e.ctx)
 	e.t.Cleanup(func() { cancel(); m.wg.Wait() })
 	m.wg.Go(func() {
@@ -312,6 +315,13 @@ func (e *lab) join(group, topic string) *member {
 		}
 	})
 	return m
+}
+
+// leaveStatic takes a static member out, as an administrator does.
+func leaveStatic(e *lab, group, instance string) error {
+	b := kadm.LeaveGroup(group).InstanceIDs(instance)
+	rs, err := e.adm.LeaveGroup(e.ctx, b)
+	return errors.Join(err, rs.Error())
 }
 
 // begins waits until the member has begun at these offsets.
@@ -356,6 +366,7 @@ func TestRestoreEndToEnd(t *testing.T) {
 	check(t, open.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open then"), Partition: 0}).FirstErr())
 	then := map[int32]int64{0: 5, 1: 6, 2: 7, 3: 8}
 	e.commit("billing", "orders", then)
+	e.commit("next", "orders", then)
 	at := later()
 
 	// What is to be undone, or to stay.
@@ -372,8 +383,11 @@ func TestRestoreEndToEnd(t *testing.T) {
 	check(t, e.Run(e.ctx, 2))
 	since := e.produce("since", 2)
 	since.goesOn()
-	m := e.join("billing", "orders")
-	e.begins(m, map[int32]int64{0: 20, 1: 20, 2: 20, 3: 20})
+	twenties := map[int32]int64{0: 20, 1: 20, 2: 20, 3: 20}
+	e.commit("next", "orders", twenties)
+	m, n := e.join("billing", "orders", kgo.InstanceID("static")), e.join("next", "orders", kgo.ServerSideBalancer())
+	e.begins(m, twenties)
+	e.begins(n, twenties)
 
 	before := e.meta("restore", "--at", at, "--dry-run")
 	has(t, before, "topic orders, retention.ms=111000000", "stays topic since", `group "billing": 4 offset(s), 1 member(s) join anew`,
@@ -397,6 +411,7 @@ func TestRestoreEndToEnd(t *testing.T) {
 	}
 	restored()
 	e.begins(m, then) // it has joined anew
+	e.begins(n, then)
 	orders.goesOn()
 	since.goesOn()
 	check(t, late.EndTransaction(e.ctx, kgo.TryCommit)) // it was open all the time
@@ -411,7 +426,9 @@ func TestRestoreEndToEnd(t *testing.T) {
 	// The same with nobody running, from a file.
 	file := filepath.Join(t.TempDir(), "backup")
 	has(t, e.meta("backup", file, "--at", at), "it holds no secrets")
-	m.cl.Close()
+	m.cl.LeaveGroup() // a static one stays
+	check(t, leaveStatic(e, "billing", "static"))
+	n.cl.Close()
 	e.setConfig("orders", "retention.ms", "333000000")
 	e.commit("billing", "orders", map[int32]int64{0: 30})
 	since.end()
@@ -438,4 +455,51 @@ func TestRestoreEndToEnd(t *testing.T) {
 		return err
 	})
 	e.meta("verify")
+}
+
+// TestRestoreOfALaterFile restores transactional IDs from a file that is ahead of the volume, as one is
+// when the volume was taken back. Whom the volume knows too little of has to come anew, what it had
+// open is aborted, and readers of what is committed are not held up.
+func TestRestoreOfALaterFile(t *testing.T) {
+	e := startLab(t, 2)
+	e.create("pays", 2)
+	tx := e.client(kgo.TransactionalID("pay"))
+	check(t, e.transact(tx, "pays", 1, kgo.TryCommit))
+	check(t, tx.BeginTransaction())
+	check(t, tx.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open"), Partition: 0}).FirstErr())
+	file := filepath.Join(t.TempDir(), "backup")
+	e.meta("backup", file, "--streams", "txns")
+	b, err := restore.Read(file)
+	check(t, err)
+	for i := range b.Saved {
+		st, err := txns.Decode(b.Saved[i].State)
+		check(t, err)
+		for x := range st.Txns() {
+			later := *x
+			later.Epoch += 5
+			ev, err := txns.NewEvent(&txns.TxnChanged{Txn: later})
+			check(t, err)
+			st, err = txns.Apply(st, []metalog.Event{ev})
+			check(t, err)
+		}
+		b.Saved[i].State, err = txns.Encode(st)
+		check(t, err)
+	}
+	check(t, b.Write(file+"-later"))
+	has(t, e.meta("restore", file+"-later"), `1 transactional ID(s) above the epoch of then: their producers come anew ("pay")`,
+		`1 open transaction(s) of them are aborted ("pay")`, "is restored, as ")
+
+	err = tx.EndTransaction(e.ctx, kgo.TryCommit)
+	if err == nil {
+		t.Error("a producer of before has committed")
+	}
+	t.Logf("it is told: %v", err)
+	again := e.client(kgo.TransactionalID("pay"))
+	e.await("a transaction", func() error { return e.transact(again, "pays", 2, kgo.TryCommit) })
+	if got := e.readAll("pays"); got["open"] != 0 || got["tx-1-true"] != 1 || got["tx-2-true"] != 1 {
+		t.Errorf("pays has %v", got)
+	}
+	if err := e.transact(tx, "pays", 3, kgo.TryCommit); err == nil {
+		t.Error("the zombie has committed another one")
+	}
 }
