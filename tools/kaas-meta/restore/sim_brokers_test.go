@@ -83,6 +83,14 @@ func runningSweep(t *testing.T, seed int64, noSeal bool) (st runningStats, err e
 		cfg := sweep.Config(seed, rng)
 		cfg.Pause, cfg.LostReply = -1, 0
 		cfg.StaleIn = func(dir string) bool { return strings.HasPrefix(dir, "meta") }
+		faults := sweep.Faults(seed, []float64{0, 0.005, 0.02}[rng.IntN(3)])
+		cfg.Fault = func(op nfssim.Op) error {
+			// Whoever reads a long history would hardly ever come to its end.
+			if op.Host != restorer || op.Kind == nfssim.OpOpen || op.Kind == nfssim.OpRead || op.Kind == nfssim.OpList || op.Kind == nfssim.OpClose {
+				return nil
+			}
+			return faults(op)
+		}
 		r := &running{sim: nfssim.New(cfg), rng: rng, net: &wires{brokers: map[int32]*coordinator.Broker{}}}
 		ctx, cancel := context.WithCancel(context.Background())
 		r.ctx, r.mu.acked = ctx, map[string]bool{}
@@ -98,6 +106,9 @@ func runningSweep(t *testing.T, seed int64, noSeal bool) (st runningStats, err e
 	})
 	return st, err
 }
+
+// restorer is the host where restore runs, whose calls fail now and then.
+const restorer = "c"
 
 const (
 	undone = "undone" // the group that is put back
@@ -122,6 +133,7 @@ func (r *running) life(seed int64, noSeal bool, st *runningStats) error {
 	}
 	var req Request
 	if err := r.read(func(v *substrate.Volume) error {
+		req.Saved = nil
 		labels, err := Expand(v, []string{"cluster", "groups"})
 		for _, l := range labels {
 			s, terr := Take(r.ctx, v, l, substrate.Position{})
@@ -163,7 +175,7 @@ func (r *running) life(seed int64, noSeal bool, st *runningStats) error {
 // restores runs a process that is killed at a call, or none, and then one that is not.
 func (r *running) restores(seed int64, req Request, noSeal bool, st *runningStats) error {
 	for round := range 2 {
-		p := r.sim.Host("c").Process()
+		p := r.sim.Host(restorer).Process()
 		v := &substrate.Volume{FS: p, NewID: sweep.IDs(fmt.Sprintf("restore%d", round)), ID: simVolume, Breaks: substrate.Breaks{NoSeal: noSeal}}
 		ctx, cancel := context.WithCancel(r.ctx)
 		var over atomic.Bool
@@ -172,8 +184,7 @@ func (r *running) restores(seed int64, req Request, noSeal bool, st *runningStat
 			defer over.Store(true)
 			// The group "others" is the clients', and goes on.
 			for _, one := range []Request{{Saved: req.Saved[:1]}, {Saved: req.Saved[1:], Groups: []string{undone}}} {
-				_, rerr := Run(ctx, v, one)
-				err = errors.Join(err, rerr)
+				err = errors.Join(err, retry(ctx, func() error { _, err := Run(ctx, v, one); return err }))
 			}
 		}()
 		began, killAt := r.sim.Ops(), 1<<30
@@ -295,7 +306,7 @@ func (r *running) read(f func(*substrate.Volume) error) error {
 	var err error
 	go func() {
 		defer over.Store(true)
-		err = retry(r.ctx, func() error { return f(&substrate.Volume{FS: r.sim.Host("c").FS(), ID: simVolume}) })
+		err = retry(r.ctx, func() error { return f(&substrate.Volume{FS: r.sim.Host(restorer).FS(), ID: simVolume}) })
 	}()
 	return errors.Join(r.sim.Run(over.Load), err)
 }
