@@ -22,6 +22,7 @@ type restoring struct {
 	streams        []string
 	groups, topics []string
 	prune, dryRun  bool
+	fromVolume     string
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -56,6 +57,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	f.StringArrayVar(&r.groups, "group", nil, "restore of consumer groups only this one; may be given again")
 	f.StringArrayVar(&r.topics, "topic", nil, "restore of consumer groups only offsets of this topic, a name or an ID; may be given again")
 	f.BoolVar(&r.prune, "prune", false, "delete what was made since: topics with their records, groups, offsets")
+	f.StringVar(&r.fromVolume, "from-volume", "", "take a file that was made when the volume had this ID")
 	f.BoolVar(&r.dryRun, "dry-run", false, "print the plan and change nothing")
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
@@ -151,7 +153,15 @@ func (r *restoring) fromFile(v *substrate.Volume) (saved []restore.Saved, notes 
 		return nil, nil, fmt.Errorf("--at %s is no position and no time, and as a backup file: %w", r.at, err)
 	}
 	if b.Volume != v.ID {
-		notes = append(notes, fmt.Sprintf("the file was made of volume %s, and this one is %s", b.Volume, v.ID))
+		was, err := restore.WasVolume(v, b.Volume)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !was && r.fromVolume != b.Volume {
+			return nil, nil, fmt.Errorf("%s was made of volume %s, and this one is %s, and never was that as far as it shows: "+
+				"its offsets and producers would be another cluster's. If it was, before a rebuild, say so by --from-volume %s", r.at, b.Volume, v.ID, b.Volume)
+		}
+		notes = append(notes, fmt.Sprintf("the file was made of volume %s, and this one is %s by now", b.Volume, v.ID))
 	}
 	has := map[string]bool{}
 	for _, s := range b.Saved {

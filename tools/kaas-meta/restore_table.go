@@ -55,10 +55,20 @@ func (a *app) showTold(t *restore.Told) {
 			lines = append(lines, []string{"  ", g.Group, fmt.Sprintf("%s-%d", o.Topic, o.Partition), offset(o.Now), offset(o.Then)})
 		}
 	}
+	more := len(lines) - mostOffsets
+	if more > 0 {
+		lines = lines[:mostOffsets]
+	}
 	if len(lines) > 0 {
 		_ = rows(a.out, a.screen, append([][]string{{"  ", "GROUP", "PARTITION", "NOW", "THEN"}}, lines...)...)
 	}
+	if more > 0 {
+		fmt.Fprintf(a.out, "    and %d more; -o json has them all\n", more)
+	}
 }
+
+// mostOffsets is how many offsets of a stream a table shows.
+const mostOffsets = 50
 
 func offset(n int64) string {
 	if n < 0 {

@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/tools/kaas-meta/restore"
 )
 
 func TestRestoreOfAGroup(t *testing.T) {
@@ -107,6 +111,37 @@ func TestRestoreRefusals(t *testing.T) {
 	if after := tree(t, dir); after != before {
 		t.Errorf("what was refused has left something behind:\n%s\nbefore:\n%s", after, before)
 	}
+}
+
+// A file of another volume is taken only where this one was that volume, or somebody says so.
+func TestRestoreOfAnotherVolumesFile(t *testing.T) {
+	dir, file := newGroupsVolume(t), filepath.Join(t.TempDir(), "saved")
+	mustRun(t, "--dir", dir, "backup", file, "--streams", "cluster")
+	b, err := restore.Read(file)
+	check(t, err)
+	b.Volume = "earlier"
+	check(t, b.Write(file+"2"))
+	if _, err := run("--dir", dir, "restore", file+"2"); err == nil || !strings.Contains(err.Error(), "--from-volume earlier") {
+		t.Errorf("%v", err)
+	}
+	has(t, mustRun(t, "--dir", dir, "restore", file+"2", "--from-volume", "earlier"), "the file was made of volume earlier", "there is nothing to restore")
+	check(t, os.Mkdir(filepath.Join(dir, "meta", "earlier"), 0o755))
+	has(t, mustRun(t, "--dir", dir, "restore", file+"2"), "by now", "there is nothing to restore")
+}
+
+// A table stays short, whatever a group has.
+func TestRestoreOfManyOffsets(t *testing.T) {
+	dir := newGroupsVolume(t)
+	var ps []groups.PartitionOffset
+	for i := range int32(80) {
+		ps = append(ps, groups.PartitionOffset{Partition: i, Offset: 5, LeaderEpoch: -1, Expires: -1})
+	}
+	publisher(t, dir, "groups/"+shardName("billing"), 2, groups.Schema(), func(publish func(string, []metalog.Event, error)) {
+		evs, err := groups.NewEvents(&groups.OffsetsCommitted{Group: "billing", Time: 1, Topics: []groups.TopicOffsets{{Topic: ordersID, Partitions: ps}}})
+		publish("many", evs, err)
+	})
+	out := mustRun(t, "--dir", dir, "restore", "--at", "1-2", "--group", "billing", "--prune", "--dry-run")
+	has(t, out, "and 30 more; -o json has them all", "billing orders-0 5 42", "billing orders-3 5 -")
 }
 
 // tree lists all names below a directory.

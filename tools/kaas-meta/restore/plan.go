@@ -144,6 +144,9 @@ func Make(ctx context.Context, v *substrate.Volume, r Request) (*Plan, error) {
 				return nil, err
 			}
 		}
+		if s.undecided {
+			say(&p.Notes, "%s: its owner is sealed and has no successor yet; what counts of %s shows when it is claimed", s.Stream, s.Now)
+		}
 		w.strayOffsets(ctx, &s, &p.Notes)
 	}
 	return p, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -77,6 +78,13 @@ func counts(v *substrate.Volume, stream string, p substrate.Position) error {
 		}
 		top = first.Prev
 	}
+}
+
+// WasVolume reports whether the volume had an ID before its own: a rebuild, or the return of a
+// storage snapshot, gives it another, and leaves the directory of the earlier one.
+func WasVolume(v *substrate.Volume, id string) (bool, error) {
+	es, err := v.ListFresh("meta")
+	return slices.ContainsFunc(es, func(e substrate.DirEntry) bool { return e.Dir && e.Name == id }), err
 }
 
 // exists reports whether a stream is there, by a listing.
