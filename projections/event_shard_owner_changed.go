@@ -18,7 +18,7 @@ func init() { register(func() Fact { return new(ShardOwnerChanged) }) }
 func (*ShardOwnerChanged) EventName() string { return "ShardOwnerChanged" }
 
 func (e *ShardOwnerChanged) String() string {
-	return fmt.Sprintf("shard %s/%d %s", e.Kind, e.Shard, ledBy("is owned by", e.Owner, e.Epoch, e.Handover))
+	return fmt.Sprintf("shard %s/%02d %s", e.Kind, e.Shard, ledBy("is owned by", e.Owner, e.Epoch, e.Handover))
 }
 
 func (e *ShardOwnerChanged) apply(d *draft) {

@@ -30,7 +30,7 @@ func TestFactsSayThemselves(t *testing.T) {
 		"BrokerUnregistered":     {&BrokerUnregistered{ID: 4, Epoch: 2}, []string{"broker 4 unregistered", "epoch 2"}},
 		"ControllerChanged":      {&ControllerChanged{Node: 4, Incarnation: "5f-aa"}, []string{"broker 4", "controller", "5f-aa"}},
 		"ShardsMade":             {&ShardsMade{Kind: ShardGroups, Count: 50}, []string{"50", "groups"}},
-		"ShardOwnerChanged":      {&ShardOwnerChanged{Kind: ShardTxns, Shard: 3, Owner: NoLeader, Epoch: 7}, []string{"txns/3", "nobody", "epoch 7"}},
+		"ShardOwnerChanged":      {&ShardOwnerChanged{Kind: ShardTxns, Shard: 3, Owner: NoLeader, Epoch: 7}, []string{"txns/03", "nobody", "epoch 7"}},
 		"ConfigChanged":          {&ConfigChanged{Resource: ResourceTopic, Name: "orders", TopicID: id(1), Set: map[string]string{"a": "b"}, Deleted: []string{"c"}}, []string{"orders", "a=b", "c back to default"}},
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
 		"ProducerFenced":         {&ProducerFenced{ProducerID: 4711, Epoch: 3, Time: 5}, []string{"producer 4711", "epoch 3"}},

@@ -85,7 +85,7 @@ func Cluster(v *substrate.Volume) *Stream {
 // Manifest is the stream of a partition, under a name.
 func Manifest(v *substrate.Volume, name string, id projections.TopicID, index int32) *Stream {
 	return bind(v, Stream{
-		Name: name, Manifest: true, Path: partition.ManifestStream(id, index), describe: partition.Describe, decode: partition.DecodeEvent,
+		Name: name, Manifest: true, Path: partition.ManifestStream(id, index), describe: describeManifest, decode: partition.DecodeEvent,
 	}, partition.ManifestSchema(), manifestParts)
 }
 
