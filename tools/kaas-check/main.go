@@ -1,13 +1,13 @@
 // Command kaas-check uses a cluster, troubles it, and checks that nothing happened which
 // must not happen.
 //
-//	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|none] [--every 8s] [--freeze D] [--groups=false]
+//	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|none] [--every 8s] [--freeze D] [--groups=false] [--txns=false]
 //	               [--lab [--kernel] [--mount OPTIONS]] [--binary FILE] [--break no-check|no-seal]
 //	kaas-check verify FILE     checks a history that was kept
 //	kaas-check dump FILE       prints one, an operation a line
 //
-// A run starts brokers, lets producers, readers, observers, makers of topics and consumer
-// groups use them (package traffic), carries out a plan of faults made from the seed (package
+// A run starts brokers, lets producers, readers, observers, makers of topics, consumer
+// groups and transactions use them (package traffic), carries out a plan of faults made from the seed (package
 // nemesis), lets everything recover, reads all once more, and gives what was done and seen
 // (package history) to the checker (package checker). It ends with code 1 when there is a
 // violation, prints the shortest story that shows it, and keeps the history, the logs
@@ -72,6 +72,7 @@ type settings struct {
 	keep     bool
 	rate     int
 	groups   bool
+	txns     bool
 	sets     []string
 	lab      bool
 	mount    string // options of the lab's hosts
@@ -96,6 +97,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.BoolVar(&s.keep, "keep", false, "keep history, logs and volume when all went well, too")
 	f.IntVar(&s.rate, "rate", 50, "records a second of each producer")
 	f.BoolVar(&s.groups, "groups", true, "consumer groups, too")
+	f.BoolVar(&s.txns, "txns", true, "transactions, too")
 	f.StringArrayVar(&s.sets, "set", nil, "`key=value` for every broker; may be repeated")
 	f.BoolVar(&s.lab, "lab", false, "brokers on hosts of their own, on real NFS; needs root")
 	f.StringVar(&s.mount, "mount", "", "further mount `options` of the lab's hosts")

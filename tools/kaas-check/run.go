@@ -95,7 +95,7 @@ func (s *settings) kinds() ([]nemesis.Kind, error) {
 }
 
 // usualFaults are those of local brokers that need no root.
-const usualFaults = "kill,pause,graceful,takeover,pause-taken,controller,rolling"
+const usualFaults = "kill,pause,graceful,takeover,pause-taken,controller,coordinator,rolling"
 
 // whole runs the cluster and all that uses it, and checks.
 func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Report, error) {
@@ -116,7 +116,7 @@ func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Re
 	}
 	r.log = history.NewRecorder(r.seed, plan)
 	r.proc = r.log.Proc("nemesis", history.Other)
-	r.env = &traffic.Env{Seeds: r.cluster.Addrs(), Dial: r.cluster.Dial(), Log: r.log, Topics: traffic.Topics(), Rate: r.rate, Seed: r.seed}
+	r.env = traffic.New(traffic.Env{Seeds: r.cluster.Addrs(), Dial: r.cluster.Dial(), Log: r.log, Topics: traffic.Topics(r.txns), Rate: r.rate, Seed: r.seed})
 	if err := r.load(ctx, steps); err != nil {
 		return nil, err
 	}
@@ -141,6 +141,9 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 	sets := r.sets
 	if r.groups {
 		sets = append(traffic.SessionSets(0), sets...)
+	}
+	if r.txns {
+		sets = append(traffic.TxnSets(), sets...)
 	}
 	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: sets, Died: func(node int32, state string) {
 		if r.log != nil {
@@ -180,6 +183,9 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	if r.groups {
 		groups = r.env.Groups()
 	}
+	if r.txns {
+		writers, groups = append(writers, r.env.Transactors()...), append(groups, r.env.Copiers()...)
+	}
 	started, err := start(slices.Concat(readers, groups, writers))
 	defer func() { // where it was not stopped in order
 		done, cancel := context.WithCancel(context.Background())
@@ -192,8 +198,13 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	r.trouble(ctx, steps)
 	r.heal()
 	settled(func(ctx context.Context) { stop(ctx, writers) })
+	settled(r.env.AwaitStable) // so that the groups see the last marker, too; what stays open the checker finds
 	settled(func(ctx context.Context) { stop(ctx, groups) })
+	settled(r.env.AwaitStable) // of groups
 	settled(func(ctx context.Context) { err = r.env.ReadFinally(ctx) })
+	if r.txns {
+		settled(func(ctx context.Context) { err = errors.Join(err, r.env.ReadCommittedFinally(ctx)) })
+	}
 	settled(func(ctx context.Context) { stop(ctx, readers) })
 	started = nil
 	if err != nil { // all was healed, so this is a violation
@@ -234,7 +245,7 @@ func stop(ctx context.Context, all []traffic.Traffic) {
 func (r *checkRun) trouble(ctx context.Context, steps []nemesis.Step) {
 	ctx, cancel := context.WithTimeout(ctx, r.duration)
 	defer cancel()
-	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.env.Controller, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
+	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.env.Controller, Coordinator: r.env.Coordinator, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

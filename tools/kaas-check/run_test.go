@@ -19,11 +19,11 @@ func TestRunShortly(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var out strings.Builder
-	s := settings{duration: 6 * time.Second, every: 2 * time.Second, seed: 3, brokers: 1, faults: "kill,pause-taken,graceful", dir: dir, keep: true, rate: 50, groups: true}
+	s := settings{duration: 6 * time.Second, every: 2 * time.Second, seed: 3, brokers: 1, faults: "kill,pause-taken,graceful", dir: dir, keep: true, rate: 50, groups: true, txns: true}
 	if err := run(t.Context(), s, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"violations: 0", "kill -9 of broker 1", "produce, idempotent", "commit, group uniform"} {
+	for _, want := range []string{"violations: 0", "kill -9 of broker 1", "produce, idempotent", "commit, group uniform", "transaction, group copiers"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}

@@ -49,7 +49,7 @@ var numbers = regexp.MustCompile(`\d+`)
 func errorsOf(w io.Writer, h *history.History) {
 	count := map[string]int{}
 	for i := range h.Ops {
-		if op := &h.Ops[i]; (op.Kind == history.Produce || op.Kind == history.Commit) && op.Outcome != history.OK {
+		if op := &h.Ops[i]; slices.Contains([]history.Kind{history.Produce, history.Commit, history.TxnEnd}, op.Kind) && op.Outcome != history.OK {
 			count[fmt.Sprintf("%s, %v: %.90s", what(h, op), op.Outcome, numbers.ReplaceAllString(op.Text, "N"))]++
 		}
 	}
@@ -82,14 +82,24 @@ func add(counts map[string]*tally, name string, op *history.Op) {
 	}
 }
 
-var roles = map[history.Role]string{history.Idempotent: "idempotent", history.Plain: "plain", history.Tail: "tail", history.Reread: "re-reader", history.Final: "final"}
+var roles = map[history.Role]string{history.Idempotent: "idempotent", history.Plain: "plain", history.Tail: "tail", history.Reread: "re-reader", history.Final: "final", history.Transactional: "transactional"}
 
 func what(h *history.History, op *history.Op) string {
 	switch op.Kind {
 	case history.Produce:
 		return "produce, " + roles[h.Procs[op.Proc].Role]
 	case history.Read:
+		if h.Procs[op.Proc].Committed {
+			return "read, committed, " + roles[h.Procs[op.Proc].Role]
+		}
 		return "read, " + roles[h.Procs[op.Proc].Role]
+	case history.Init:
+		return "transactional ID, fence"
+	case history.TxnEnd:
+		if h.Procs[op.Proc].Group > 0 {
+			return "transaction, " + ofGroup(h, op)
+		}
+		return "transaction"
 	case history.Process:
 		return "process, " + ofGroup(h, op)
 	case history.Commit:

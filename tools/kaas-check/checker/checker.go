@@ -20,6 +20,8 @@
 //	stale-end     the end, asked for after something was acknowledged, read or told, was below it
 //	epoch-order   along a log the leader epoch falls
 //	two-epochs    a record had two leader epochs
+//	stable-back, stale-stable
+//	              the same of the last stable offset, of which read_committed tells, too
 //	told          somebody was told of lost data, or a broker ended by itself
 //
 // Of a consumer group:
@@ -32,6 +34,23 @@
 //	skipped        a record was passed over by the whole group
 //	group-stuck    a group did not come to the end
 //	two-owners     two members had a partition at once, and the session of the first had not ended
+//
+// Of transactions, and readers at isolation level read_committed:
+//
+//	aborted-read   one got a record of a transaction that was not committed
+//	hidden         one passed over a record of a committed one
+//	torn           of one whose outcome is not known, a record was read and another passed over
+//	early-read     a record was read before the end of its transaction was asked for
+//	open           in the end a transaction had not ended
+//	fenced-write, fenced-commit
+//	               it was acknowledged what a producer did after another was given its transactional ID
+//	epoch-reused   an ID was given an epoch that it had had, or a lower one
+//	id-forgotten   an ID was given another producer ID
+//	id-reused      two had one producer ID
+//	copied-twice   two committed transactions have processed a record (and skipped, if none has)
+//
+// What is committed of offsets in a transaction that was not counts as never committed. So a
+// transaction of unknown outcome shows by its records whether its offsets have to be there.
 //
 // A record below the log start may be gone. An operation of unknown outcome may have
 // happened, at any time from its beginning on, or not.
@@ -87,7 +106,7 @@ func Check(h *history.History) *Report {
 	rep := &Report{Count: map[string]int{}}
 	parts := make([]*partition, len(h.Parts))
 	for i := range parts {
-		parts[i] = &partition{h: h, id: int32(i), final: -1, lastEnd: -1, sent: map[uint64]int{}, kept: map[string]int{}}
+		parts[i] = &partition{h: h, id: int32(i), final: -1, lastEnd: -1, lastStable: -1, sent: map[uint64]int{}, kept: map[string]int{}}
 	}
 	for i := range h.Ops {
 		op := &h.Ops[i]
@@ -99,11 +118,21 @@ func Check(h *history.History) *Report {
 			rep.Violations = append(rep.Violations, Violation{"told", op.Part, -1, h.Tell(op, -1), []int{i}})
 		}
 	}
+	ts := transactionsOf(h, parts)
+	for _, p := range parts {
+		p.txns = ts
+		p.check()
+	}
+	ts.check() // after the readers
+	for _, v := range ts.found {
+		if rep.Count[v.Rule]++; rep.Count[v.Rule] <= mostOfRule {
+			rep.Violations = append(rep.Violations, v)
+		}
+	}
 	for _, s := range sharesOf(h, parts) {
 		s.check()
 	}
 	for _, p := range parts {
-		p.check()
 		for rule, n := range p.kept {
 			rep.Count[rule] += n
 		}
@@ -120,7 +149,7 @@ func Check(h *history.History) *Report {
 
 // indirect is 1 of a rule that says that something went wrong, but not with which record.
 func indirect(rule string) int {
-	if rule == "told" || rule == "stuck" || rule == "group-stuck" {
+	if rule == "told" || rule == "stuck" || rule == "group-stuck" || rule == "open" {
 		return 1
 	}
 	return 0
@@ -128,7 +157,7 @@ func indirect(rule string) int {
 
 // weight puts what hurts most first, among stories of one length.
 func weight(rule string) int {
-	for i, r := range []string{"lost", "vanished", "two-values", "duplicate", "two-offsets", "reordered", "refused-read", "unsent", "gap", "stale-end", "commit-gone", "commit-back", "skipped", "two-owners", "old-generation"} {
+	for i, r := range []string{"lost", "aborted-read", "hidden", "torn", "vanished", "two-values", "duplicate", "two-offsets", "reordered", "refused-read", "unsent", "gap", "stale-end", "commit-gone", "commit-back", "skipped", "copied-twice", "fenced-commit", "fenced-write", "two-owners", "old-generation"} {
 		if r == rule {
 			return i
 		}

@@ -11,7 +11,7 @@ const mostOffset = 1 << 26
 func (p *partition) checkContent() {
 	for _, i := range p.reads {
 		op := &p.h.Ops[i]
-		final := p.h.Procs[op.Proc].Role == history.Final
+		final := finally(p.h, op)
 		p.h.Each(op, func(r history.Record) {
 			if r.Offset < 0 || r.Offset >= mostOffset {
 				p.violate("unsent", r.Offset, []int{i}, "offset %d was read", r.Offset)
@@ -60,7 +60,7 @@ func (p *partition) checkOffsets() {
 			return
 		}
 		rule := "two-offsets"
-		if p.h.Procs[history.ProcOf(value)].Role == history.Idempotent {
+		if once(p.h.Procs[history.ProcOf(value)].Role) {
 			rule = "duplicate"
 		}
 		p.violate(rule, offset, []int{have.op, op}, "%s is at offset %d and at %d", history.TellValue(value), have.offset, offset)
@@ -97,6 +97,7 @@ func (p *partition) checkSent() {
 	check := func(r history.Record, op int) {
 		i, ok := p.sent[r.Value]
 		switch {
+		case history.IsMarker(r.Value):
 		case !ok:
 			p.violate("unsent", r.Offset, []int{op}, "offset %d was read as %s, which nobody sent there", r.Offset, history.TellValue(r.Value))
 		case p.h.Ops[i].Outcome == history.Failed:

@@ -14,7 +14,7 @@ type share struct {
 	commits   []int
 	of        map[int64][]int // commits by offset
 	told      []int           // Observes of what is committed
-	processed []int
+	processed []int           // not in a transaction that was not committed
 	owned     []int
 }
 
@@ -58,7 +58,9 @@ func ofGroup(op *history.Op) bool {
 func (s *share) add(i int, op *history.Op) {
 	switch op.Kind {
 	case history.Process:
-		s.processed = append(s.processed, i)
+		if s.p.txns.outcomeOf(op.Txn) != history.Failed {
+			s.processed = append(s.processed, i)
+		}
 	case history.Commit:
 		s.commits = append(s.commits, i)
 		s.of[op.Offset] = append(s.of[op.Offset], i)
@@ -149,7 +151,7 @@ func (s *share) committedBy(told *history.Op) (epoch int32, made bool) {
 	epoch = -1
 	for _, i := range s.of[told.Offset] {
 		op := s.op(i)
-		if op.Outcome == history.Failed || op.Invoke > told.Last[1] {
+		if s.outcome(op) == history.Failed || op.Invoke > told.Last[1] {
 			continue
 		}
 		if !made || op.Epoch < epoch {
@@ -160,12 +162,21 @@ func (s *share) committedBy(told *history.Op) (epoch int32, made bool) {
 	return epoch, made
 }
 
+// outcome is that of a commit. One in a transaction whose outcome readers have shown has that,
+// but nobody knows from when on.
+func (s *share) outcome(op *history.Op) history.Outcome {
+	if op.Outcome == history.Unknown && op.Txn != 0 && s.p.txns.outcomeOf(op.Txn) == history.Failed {
+		return history.Failed
+	}
+	return op.Outcome
+}
+
 // late is whether an offset may be a commit of unknown outcome that took effect after
 // another. One of an earlier generation must not.
 func (s *share) late(offset, until int64, after known) bool {
 	return slices.ContainsFunc(s.of[offset], func(i int) bool {
 		op := s.op(i)
-		return op.Outcome == history.Unknown && op.Invoke <= until && op.Epoch >= after.epoch
+		return s.outcome(op) == history.Unknown && op.Invoke <= until && op.Epoch >= after.epoch
 	})
 }
 
@@ -245,6 +256,10 @@ func (s *share) checkProcessed() {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.op(a).Offset, s.op(b).Offset) })
 	for _, i := range order {
 		op := s.op(i)
+		if op.Offset < begun && last >= 0 && s.sure(i) && s.sure(last) {
+			s.violate("copied-twice", op.Offset, []int{last, i}, "offset %d was processed in two committed transactions, %d and %d", op.Offset, s.op(last).Txn, op.Txn)
+		}
+		begun = s.passed(begun, op.Offset)
 		if op.Offset > begun {
 			s.violate("skipped", begun, witnesses(last, i), "offset %d to %d were never processed, and %s processed %d", begun, op.Offset-1, s.p.h.Name(op.Proc), op.Offset)
 		}
@@ -252,13 +267,38 @@ func (s *share) checkProcessed() {
 			begun, last = to, i
 		}
 	}
-	switch {
+	switch begun = s.passed(begun, s.p.lastEnd); {
 	case begun >= s.p.lastEnd:
 	case most.offset > begun:
 		s.violate("skipped", begun, witnesses(last, most.op), "offset %d to %d were never processed, and %d is committed", begun, min(most.offset, s.p.lastEnd)-1, most.offset)
 	default:
 		s.violate("group-stuck", begun, append(witnesses(last, -1), s.p.finalOps(s.p.lastEnd)...), "the group stands at %d and did not come to the end, %d", begun, s.p.lastEnd)
 	}
+}
+
+// sure is whether what was processed counts for certain, and once: it is in a transaction that
+// was committed.
+func (s *share) sure(i int) bool {
+	txn := s.op(i).Txn
+	return txn != 0 && s.p.txns.outcomeOf(txn) == history.OK
+}
+
+// passed is the first offset from one on, to at most another, that a group has to process: one
+// that reads what is committed does not get the rest.
+func (s *share) passed(from, to int64) int64 {
+	if !s.p.h.Groups[s.group].Committed {
+		return from
+	}
+	for ; from < to; from++ {
+		sent, ok := s.p.sent[s.p.place(from).value]
+		if !ok {
+			break
+		}
+		if txn := s.op(sent).Txn; txn == 0 || s.p.txns.outcomeOf(txn) == history.OK {
+			break
+		}
+	}
+	return from
 }
 
 func witnesses(ops ...int) []int {

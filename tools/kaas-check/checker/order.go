@@ -7,6 +7,9 @@ import (
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
+// once is whether a producer's records are never twice in the log, and in order.
+func once(r history.Role) bool { return r == history.Idempotent || r == history.Transactional }
+
 // checkProducers wants the records of an idempotent producer in the order they were sent.
 func (p *partition) checkProducers() {
 	type sent struct {
@@ -18,7 +21,7 @@ func (p *partition) checkProducers() {
 		if pl.op < 0 || !p.known(pl.value) {
 			continue
 		}
-		if proc := history.ProcOf(pl.value); p.h.Procs[proc].Role == history.Idempotent {
+		if proc := history.ProcOf(pl.value); once(p.h.Procs[proc].Role) {
 			of[proc] = append(of[proc], sent{history.Count(pl.value), int64(offset), pl.op})
 		}
 	}

@@ -11,17 +11,19 @@ import (
 type partition struct {
 	h     *history.History
 	id    int32
+	txns  *transactions
 	sent  map[uint64]int // the Produce of each value
 	acked []int          // Produces that were acknowledged
 	reads []int
 	seen  []int // Observes
 	final int32 // the process of the final reading, or -1
 
-	logStart int64   // the highest log start that was told
-	lastEnd  int64   // the end that the final reading was told, or -1
-	at       []place // by offset, what was first seen there
-	found    []Violation
-	kept     map[string]int
+	logStart   int64   // the highest log start that was told
+	lastEnd    int64   // the end that the final reading was told, or -1
+	lastStable int     // what the final reading of committed records was told of the last stable offset, or -1
+	at         []place // by offset, what was first seen there
+	found      []Violation
+	kept       map[string]int
 }
 
 // place is an offset of the log. op is -1 where nothing was seen.
@@ -34,7 +36,7 @@ type place struct {
 }
 
 func (p *partition) add(i int, op *history.Op) {
-	final := p.h.Procs[op.Proc].Role == history.Final
+	final := finally(p.h, op)
 	if final && op.Outcome == history.OK {
 		p.final = op.Proc
 	}
@@ -53,8 +55,16 @@ func (p *partition) add(i int, op *history.Op) {
 			p.logStart = max(p.logStart, op.Offset)
 		case op.Field == history.End && final:
 			p.lastEnd = max(p.lastEnd, op.Offset)
+		case op.Field == history.Stable && p.h.Procs[op.Proc].Role == history.Final:
+			p.lastStable = i
 		}
 	}
+}
+
+// finally is whether an operation is of the final reading of everything.
+func finally(h *history.History, op *history.Op) bool {
+	proc := &h.Procs[op.Proc]
+	return proc.Role == history.Final && !proc.Committed
 }
 
 // violate keeps a violation, unless there are many of its rule.
@@ -80,6 +90,7 @@ func (p *partition) check() {
 	p.checkEpochs()
 	p.checkObservers()
 	p.checkEnds()
+	p.checkStable()
 }
 
 // place is what is known of an offset.

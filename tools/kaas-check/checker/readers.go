@@ -95,20 +95,55 @@ func (p *partition) checkReaders() {
 			switch {
 			case rec.Offset < r.next:
 				p.violate("read-back", rec.Offset, ops, "%s got offset %d where %d is next", p.h.Name(op.Proc), rec.Offset, r.next)
-			case rec.Offset > r.next && rec.Offset > p.logStart:
+			case rec.Offset > r.next && rec.Offset > p.logStart && !p.passes(op, i, max(r.next, p.logStart), rec.Offset):
 				p.violate("gap", max(r.next, p.logStart), ops, "%s got offset %d where %d is next, and the log starts at %d", p.h.Name(op.Proc), rec.Offset, r.next, p.logStart)
+			}
+			if p.h.Procs[op.Proc].Committed {
+				p.txns.look(p, rec.Offset, rec.Value, i, false)
 			}
 			r.next, r.op = rec.Offset+1, i
 		})
 	}
 	for proc := range p.h.Procs {
+		r := readers[int32(proc)]
+		if p.h.Procs[proc].Committed {
+			if r != nil {
+				p.checkStandsAtStable(int32(proc), r.next, r.op)
+			}
+			continue
+		}
 		if p.h.Procs[proc].Role != history.Tail || p.lastEnd < 0 {
 			continue
 		}
-		r := readers[int32(proc)]
 		if r != nil && r.next < p.lastEnd && p.logStart < p.lastEnd {
 			p.violate("stuck", r.next, append(p.finalOps(p.lastEnd), r.op), "%s stands at %d and did not come to the end, %d", p.h.Name(int32(proc)), r.next, p.lastEnd)
 		}
+	}
+}
+
+// passes is whether a reader may pass over offsets, which only one of committed records may:
+// over markers, and over what is in a transaction. Whether that is right the transaction tells.
+func (p *partition) passes(op *history.Op, read int, from, to int64) bool {
+	if !p.h.Procs[op.Proc].Committed {
+		return false
+	}
+	all := true
+	for ; from < to; from++ {
+		if pl := p.place(from); pl.op >= 0 {
+			all = p.txns.look(p, from, pl.value, read, true) && all
+		}
+	}
+	return all
+}
+
+// checkStandsAtStable wants a reader of committed records, if it is there at the end of the run,
+// to have come to the last stable offset. It passes over what it does not get up to there.
+func (p *partition) checkStandsAtStable(proc int32, next int64, last int) {
+	if role := p.h.Procs[proc].Role; p.lastStable < 0 || role != history.Tail && role != history.Final {
+		return
+	}
+	if to := p.h.Ops[p.lastStable].Offset; next < to && p.logStart < to {
+		p.violate("stuck", next, []int{p.lastStable, last}, "%s stands at %d and did not come to the last stable offset, %d", p.h.Name(proc), next, to)
 	}
 }
 
@@ -118,7 +153,7 @@ func (p *partition) checkObservers() {
 		proc  int32
 		field history.Field
 	}
-	rules := map[history.Field]string{history.End: "end-back", history.HighWatermark: "watermark-back", history.LogStart: "start-back", history.LeaderEpoch: "epoch-back"}
+	rules := map[history.Field]string{history.End: "end-back", history.HighWatermark: "watermark-back", history.LogStart: "start-back", history.LeaderEpoch: "epoch-back", history.Stable: "stable-back"}
 	highest := map[key]int{}
 	for _, i := range p.seen {
 		op := &p.h.Ops[i]
@@ -151,10 +186,18 @@ func (p *partition) checkEnds() {
 	}
 	for _, i := range p.seen {
 		op := &p.h.Ops[i]
-		if op.Field == history.End || op.Field == history.HighWatermark {
+		if op.Field == history.End || op.Field == history.HighWatermark || op.Field == history.Stable {
 			facts = append(facts, fact{at: op.Complete, end: op.Offset, op: i})
 		}
-		if op.Field == history.End { // of equal answers, the last must cover most
+	}
+	p.checkNewest(history.End, "stale-end", facts)
+}
+
+// checkNewest wants each answer about a field to be no less than the facts before it was
+// asked for.
+func (p *partition) checkNewest(field history.Field, rule string, facts []fact) {
+	for _, i := range p.seen {
+		if op := &p.h.Ops[i]; op.Field == field { // of equal answers, the last must cover most
 			facts = append(facts, fact{at: op.Last[0], end: op.Offset, op: i, asks: true})
 		}
 	}
@@ -175,7 +218,30 @@ func (p *partition) checkEnds() {
 		case !f.asks && f.end > most.end:
 			most = f
 		case f.asks && f.end < most.end && f.op != most.op:
-			p.violate("stale-end", f.end, []int{most.op, f.op}, "%s was told that the end is %d, and it was %d before that was asked for", p.h.Name(p.h.Ops[f.op].Proc), f.end, most.end)
+			p.violate(rule, f.end, []int{most.op, f.op}, "%s was told that %v is %d, and it was %d before that was asked for", p.h.Name(p.h.Ops[f.op].Proc), field, f.end, most.end)
 		}
+	}
+}
+
+// checkStable wants the last stable offset to cover what readers of committed records had got
+// and what was told of it, and to be the end when everything has ended.
+func (p *partition) checkStable() {
+	var facts []fact
+	for _, i := range p.reads {
+		if op := &p.h.Ops[i]; p.h.Procs[op.Proc].Committed {
+			facts = append(facts, fact{at: op.Complete, end: p.h.ReadTo(op), op: i})
+		}
+	}
+	for _, i := range p.seen {
+		if op := &p.h.Ops[i]; op.Field == history.Stable {
+			facts = append(facts, fact{at: op.Complete, end: op.Offset, op: i})
+		}
+	}
+	p.checkNewest(history.Stable, "stale-stable", facts)
+	if p.lastStable < 0 {
+		return
+	}
+	if at := p.h.Ops[p.lastStable].Offset; at < p.lastEnd {
+		p.violate("open", at, append(p.finalOps(p.lastEnd), p.lastStable), "in the end the last stable offset is %d and the end %d: a transaction never ended", at, p.lastEnd)
 	}
 }

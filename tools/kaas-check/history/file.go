@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/vmihailenco/msgpack/v5"
@@ -93,8 +94,8 @@ func (h *History) sound() error {
 	}
 	for i, op := range h.Ops {
 		part := op.Part >= 0 && int(op.Part) < len(h.Parts)
-		anyPart := part || op.Part == -1 && (op.Kind == Fault || op.Kind == Note)
-		if op.Proc < 0 || int(op.Proc) >= len(h.Procs) || !anyPart || op.Field > Committed {
+		anyPart := part || op.Part == -1 && slices.Contains([]Kind{Fault, Note, Init, TxnEnd}, op.Kind)
+		if op.Proc < 0 || int(op.Proc) >= len(h.Procs) || !anyPart || op.Field > Stable || op.Txn < 0 {
 			return fmt.Errorf("operation %d names a process or partition that is not there", i)
 		}
 		if op.Kind == Read && op.Records == nil && (op.Offset < 0 || op.Count < 0 || op.Offset+int64(op.Count) > int64(len(h.Logs[op.Part]))) {

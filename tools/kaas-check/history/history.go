@@ -16,6 +16,9 @@
 // is another. What it processes is told as ranges of offsets (Process): what the records are
 // the readers tell.
 //
+// A transaction has a number of its own in the history, which its records, its offsets and its
+// end name. Readers keep the markers of transactions, as records with the value Marker.
+//
 // A file is one zstd frame around the msgpack form of a History, structs as arrays
 // (Write, Load).
 package history
@@ -35,6 +38,8 @@ const (
 	Process                 // a member processed records one after the other
 	Commit                  // a member committed an offset
 	Own                     // a member had a partition: OK until it gave it up, Unknown until it was told that it had lost it
+	Init                    // a transactional ID was asked for its producer, which fences all before it
+	TxnEnd                  // a transaction ended: OK is committed, Failed certainly not
 )
 
 // Outcome is how an operation ended.
@@ -60,18 +65,19 @@ func (o Outcome) String() string {
 // Field is which number was asked for.
 type Field uint8
 
-// The fields. An End and a Committed are promised to be the newest; the others may be a
-// little older, but never go back as one process sees them.
+// The fields. An End, a Committed and a Stable are promised to be the newest; the others may
+// be a little older, but never go back as one process sees them.
 const (
 	End Field = iota + 1
 	HighWatermark
 	LogStart
 	LeaderEpoch
 	Committed // the offset that the process's group has committed, -1 for none
+	Stable    // the last stable offset, before which every transaction has ended
 )
 
 func (f Field) String() string {
-	return [...]string{"", "the end", "the high watermark", "the log start", "the leader epoch", "the committed offset"}[f]
+	return [...]string{"", "the end", "the high watermark", "the log start", "the leader epoch", "the committed offset", "the last stable offset"}[f]
 }
 
 // Record is a record as it was read.
@@ -88,15 +94,16 @@ type Op struct {
 	Field    Field // of Observe
 	Proc     int32 // index into Procs
 	Part     int32 // index into Parts, -1 for none
-	Epoch    int32 // leader epoch in the answer; of Commit: generation or member epoch; -1 where not told
+	Txn      int32 // the transaction that it is part of, 0 for none
+	Epoch    int32 // leader epoch in the answer; of Commit: generation or member epoch; of Init: of the producer; -1 where not told
 	Count    int32 // of Read and Process: its records; of Observe: equal ones in a row
 	Invoke   int64
 	Complete int64
 	Last     [2]int64 // of Observe: begin and end of the last of them; of Own: of the last heartbeat that was answered well
 	Offset   int64    // of Produce: as acknowledged, -1 for none; of Read and Process: the first; of Observe: the number; of Commit: the offset
-	Value    uint64   // of Produce
+	Value    uint64   // of Produce; of Init: the producer ID
 	Records  []Record // of Read, unless they are as in the Log
-	Text     string   // of Fault and Note; of Produce and Commit: the error
+	Text     string   // of Fault and Note; of Produce, Commit and TxnEnd: the error
 }
 
 // Role is what a process does, as far as the checker treats it apart.
@@ -111,7 +118,8 @@ const (
 	Reread          // reads all from the log start, once
 	Final           // the same, after everything that writes has ended
 	Observer
-	Member // of a consumer group
+	Member        // of a consumer group
+	Transactional // all its records are in transactions; each is in the log once at most, and in order
 )
 
 // Proc is a process: something that does one thing after the other, or a producer.
@@ -119,6 +127,9 @@ type Proc struct {
 	Name  string
 	Role  Role
 	Group int32 // index into Groups, of a member and of who asks for what is committed; 0 for none
+	// Committed is of a reader whose isolation level is read_committed.
+	Committed bool
+	TxnID     string // its transactional ID
 }
 
 // Group is a consumer group.
@@ -128,6 +139,9 @@ type Group struct {
 	// Session is after how many nanoseconds without a heartbeat a member may be taken for
 	// dead, and 0 for a group of which it is not promised that a partition has one owner.
 	Session int64
+	// Committed is of one whose members read at isolation level read_committed, and commit
+	// offsets in transactions.
+	Committed bool
 }
 
 // Part is a partition. A topic that is made again under its name is another one.
@@ -157,7 +171,7 @@ type History struct {
 	Ops     []Op
 }
 
-const version = 2
+const version = 3
 
 // Value is the n-th value, from 1, of a process.
 func Value(proc int32, n int64) uint64 { return uint64(proc)<<40 | uint64(n)&(1<<40-1) }

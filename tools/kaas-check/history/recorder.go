@@ -12,6 +12,7 @@ type Recorder struct {
 		sync.Mutex
 		h    History
 		runs map[runKey]int // the newest Observe of each process, partition and field
+		txns int32
 	}
 }
 
@@ -49,9 +50,14 @@ func (r *Recorder) Group(g Group) int32 {
 
 // ProcOf adds a process that has to do with a group.
 func (r *Recorder) ProcOf(group int32, name string, role Role) int32 {
+	return r.Join(Proc{Name: name, Role: role, Group: group})
+}
+
+// Join adds a process of any kind.
+func (r *Recorder) Join(p Proc) int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.h.Procs = append(r.mu.h.Procs, Proc{Name: name, Role: role, Group: group})
+	r.mu.h.Procs = append(r.mu.h.Procs, p)
 	return int32(len(r.mu.h.Procs) - 1)
 }
 

@@ -18,7 +18,7 @@ func (h *History) Name(proc int32) string {
 func (h *History) Tell(op *Op, offset int64) string {
 	switch op.Kind {
 	case Produce:
-		return fmt.Sprintf("%s sent %s to %v: %s", h.Name(op.Proc), TellValue(op.Value), h.Parts[op.Part], tellSent(op))
+		return fmt.Sprintf("%s sent %s to %v%s: %s", h.Name(op.Proc), TellValue(op.Value), h.Parts[op.Part], inTxn(op), tellSent(op))
 	case Read:
 		return fmt.Sprintf("%s read %v from offset %d to %d%s", h.Name(op.Proc), h.Parts[op.Part], op.Offset, h.ReadTo(op)-1, h.tellAt(op, offset))
 	case Observe:
@@ -28,11 +28,13 @@ func (h *History) Tell(op *Op, offset int64) string {
 		}
 		return s
 	case Process:
-		return fmt.Sprintf("%s processed %v from offset %d to %d", h.Name(op.Proc), h.Parts[op.Part], op.Offset, h.ReadTo(op)-1)
+		return fmt.Sprintf("%s processed %v from offset %d to %d%s", h.Name(op.Proc), h.Parts[op.Part], op.Offset, h.ReadTo(op)-1, inTxn(op))
 	case Commit:
-		return fmt.Sprintf("%s committed %d of %v: %s", h.Name(op.Proc), op.Offset, h.Parts[op.Part], tellCommitted(op))
+		return fmt.Sprintf("%s committed %d of %v%s: %s", h.Name(op.Proc), op.Offset, h.Parts[op.Part], inTxn(op), tellCommitted(op))
 	case Own:
 		return fmt.Sprintf("%s had %v, and %s", h.Name(op.Proc), h.Parts[op.Part], tellOwned(op))
+	case Init, TxnEnd:
+		return h.tellTxn(op)
 	case Note:
 		if op.Part >= 0 {
 			return fmt.Sprintf("%s, %v: %s", h.Name(op.Proc), h.Parts[op.Part], op.Text)
@@ -93,8 +95,11 @@ func (h *History) tellAt(op *Op, offset int64) string {
 
 // TellValue is a value for people: process and count.
 func TellValue(v uint64) string {
-	if v == 0 {
+	switch {
+	case v == 0:
 		return "a foreign record"
+	case IsMarker(v):
+		return tellMarker(v)
 	}
 	return fmt.Sprintf("%d:%d", ProcOf(v), Count(v))
 }

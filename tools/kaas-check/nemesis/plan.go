@@ -1,8 +1,8 @@
 // Package nemesis is what troubles a cluster while it is used: a plan of faults made
 // from a seed, and the carrying out of it.
 //
-// A plan is made before it begins and holds all that is chosen but one thing: who is
-// controller is asked when its turn comes. A step about a node waits until the one before
+// A plan is made before it begins and holds all that is chosen but two things: who is
+// controller, or coordinates transactions, is asked when its turn comes. A step about a node waits until the one before
 // on this node is over; steps about different nodes may overlap, and one about the volume
 // overlaps none. Every step ends with the cluster as it was: what it stopped runs again.
 package nemesis
@@ -26,6 +26,7 @@ const (
 	TakeOver     Kind = "takeover"      // a second process with the same node.id
 	PauseTaken   Kind = "pause-taken"   // the same, while the first is stopped
 	Controller   Kind = "controller"    // SIGKILL of the controller, and a start
+	Coordinator  Kind = "coordinator"   // SIGKILL of who coordinates transactions, and a start
 	Rolling      Kind = "rolling"       // SIGTERM and a start of one after the other
 	Full         Kind = "full"          // the volume is full
 	HostPause    Kind = "host-pause"    // a host is frozen
@@ -38,13 +39,13 @@ const (
 // LocalKinds are the kinds that local processes can have, LabKinds those of hosts of
 // their own.
 var (
-	LocalKinds = []Kind{Kill, Pause, Graceful, TakeOver, PauseTaken, Controller, Rolling, Full}
-	LabKinds   = []Kind{Kill, Pause, Graceful, Controller, Rolling, HostPause, Power, Cut, ServerPause, ServerKilled}
+	LocalKinds = []Kind{Kill, Pause, Graceful, TakeOver, PauseTaken, Controller, Coordinator, Rolling, Full}
+	LabKinds   = []Kind{Kill, Pause, Graceful, Controller, Coordinator, Rolling, HostPause, Power, Cut, ServerPause, ServerKilled}
 )
 
 // Parse reads kinds that are separated by commas. "local" and "lab" are lists.
 func Parse(s string) (out []Kind, err error) {
-	all := append(slices.Clone(LocalKinds), LabKinds[5:]...)
+	all := append(slices.Clone(LocalKinds), LabKinds[6:]...)
 	for _, name := range strings.Split(s, ",") {
 		switch k := Kind(strings.TrimSpace(name)); {
 		case k == "" || k == "none":
@@ -86,6 +87,7 @@ var lasts = map[Kind][2]time.Duration{
 	Pause:        {100 * time.Millisecond, 30 * time.Second},
 	PauseTaken:   {100 * time.Millisecond, 10 * time.Second},
 	Controller:   {0, 3 * time.Second},
+	Coordinator:  {0, 3 * time.Second},
 	Full:         {2 * time.Second, 8 * time.Second},
 	HostPause:    {time.Second, 30 * time.Second},
 	Power:        {0, 5 * time.Second},
@@ -134,5 +136,5 @@ func length(rng *rand.Rand, k Kind) time.Duration {
 }
 
 func needsNode(k Kind) bool {
-	return !slices.Contains([]Kind{Controller, Rolling, Full, ServerPause, ServerKilled}, k)
+	return !slices.Contains([]Kind{Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}, k)
 }

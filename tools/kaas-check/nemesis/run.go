@@ -15,8 +15,8 @@ import (
 // Runner carries a plan out.
 type Runner struct {
 	Cluster cluster.Cluster
-	// Controller asks who is controller.
-	Controller func(ctx context.Context) (int32, error)
+	// Controller asks who is controller, and Coordinator who coordinates transactions.
+	Controller, Coordinator func(ctx context.Context) (int32, error)
 	// Began and Ended are told of each part of a step; what Began returns goes to Ended.
 	Began func(what string) int64
 	Ended func(began int64, what string, err error)
@@ -62,12 +62,9 @@ func (r *Runner) step(ctx context.Context, s Step) {
 			r.onNode(ctx, n, func() { r.restart(n, "rolling restart of", r.Cluster.Terminate, 0) })
 		}
 	case Controller:
-		n, err := r.Controller(ctx)
-		if err != nil || r.nodes[n] == nil {
-			r.tell(fmt.Sprintf("kill of the controller left out: asked who it is, %d, %v", n, err), nil)
-			return
-		}
-		r.onNode(ctx, n, func() { r.restart(n, "kill of the controller,", r.Cluster.Kill, s.For) })
+		r.killOf(ctx, "the controller", r.Controller, s.For)
+	case Coordinator:
+		r.killOf(ctx, "a coordinator of transactions", r.Coordinator, s.For)
 	case Full:
 		holding(ctx, r.volume, manyNodes, func() { r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free) })
 	case ServerPause, ServerKilled:
@@ -75,6 +72,16 @@ func (r *Runner) step(ctx context.Context, s Step) {
 	default:
 		r.onNode(ctx, s.Node, func() { r.node(s) })
 	}
+}
+
+// killOf kills a broker that is asked for, and starts it after a while.
+func (r *Runner) killOf(ctx context.Context, whom string, ask func(context.Context) (int32, error), down time.Duration) {
+	n, err := ask(ctx)
+	if err != nil || r.nodes[n] == nil {
+		r.tell(fmt.Sprintf("kill of %s left out: asked who it is, %d, %v", whom, n, err), nil)
+		return
+	}
+	r.onNode(ctx, n, func() { r.restart(n, fmt.Sprintf("kill of %s,", whom), r.Cluster.Kill, down) })
 }
 
 func (r *Runner) onNode(ctx context.Context, n int32, do func()) {

@@ -118,6 +118,7 @@ func (e *Env) committed(ctx context.Context, cl *kgo.Client, group string, proc 
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true // else an acknowledged transaction's may still be to come
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = group
 	for _, t := range e.Topics {
@@ -155,11 +156,11 @@ func (e *Env) AwaitCommitted(ctx context.Context, id int32, group string) error 
 	}
 	defer cl.Close()
 	proc := e.Log.ProcOf(id, "last observer of group "+group, history.Observer)
-	_, ends, ok := e.bounds(ctx, cl, proc, e.places(nil))
+	_, ends, ok := e.bounds(ctx, cl, proc, e.places(nil), history.End)
 	for ok {
 		have, whole := e.committed(ctx, cl, group, proc)
 		for part, end := range ends {
-			whole = whole && (have[part] == end || end == 0)
+			whole = whole && (have[part] >= end || end == 0)
 		}
 		if whole {
 			return nil

@@ -57,7 +57,7 @@ func (e *Env) Join(id int32, group string, next bool, balancer kgo.GroupBalancer
 	}
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchMaxWait(200 * time.Millisecond),
+		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.KeepControlRecords(), kgo.FetchMaxWait(200 * time.Millisecond),
 		kgo.SessionTimeout(e.session()), kgo.RebalanceTimeout(rebalanceTime), kgo.HeartbeatInterval(heartbeat),
 		kgo.OnPartitionsAssigned(m.assigned), kgo.OnPartitionsRevoked(m.revoked), kgo.OnPartitionsLost(m.lost),
 		kgo.AdjustFetchOffsetsFn(m.fetched), kgo.WithHooks(m), kgo.WithLogger(m), kgo.Balancers(balancer),

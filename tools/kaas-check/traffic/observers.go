@@ -18,8 +18,8 @@ const (
 	closeMany = 3 // partitions that are watched closely
 )
 
-// observer asks the leader of each partition for its end, high watermark and log
-// start, one question after the other. A client has one view: it sends the leader epoch that
+// observer asks the leader of each partition for its end, last stable offset, high watermark
+// and log start, one question after the other. A client has one view: it sends the leader epoch that
 // it knows, so that an older leader does not answer it.
 type observer struct {
 	env    *Env
@@ -57,12 +57,13 @@ func (o *observer) Stop(context.Context) {
 
 // watch is what looks at one partition.
 type watch struct {
-	env  *Env
-	cl   *kgo.Client
-	at   place
-	lead *leaders
-	proc int32
-	high int64
+	env   *Env
+	cl    *kgo.Client
+	at    place
+	lead  *leaders
+	proc  int32
+	high  int64
+	asked int
 }
 
 const askTime = time.Second
@@ -74,14 +75,19 @@ func (w *watch) ask(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	if !w.askEnd(ctx, node, epoch) || !w.askFetch(ctx, node, epoch) {
+	field, level := history.End, int8(0)
+	if w.asked++; w.asked%2 == 0 {
+		field, level = history.Stable, 1
+	}
+	if !w.askEnd(ctx, node, epoch, field, level) || !w.askFetch(ctx, node, epoch) {
 		w.lead.forget()
 	}
 }
 
-func (w *watch) askEnd(ctx context.Context, node, epoch int32) bool {
+// askEnd asks for the end, as it is for an isolation level.
+func (w *watch) askEnd(ctx context.Context, node, epoch int32, field history.Field, level int8) bool {
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
+	req.ReplicaID, req.IsolationLevel = -1, level
 	t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
 	t.Topic, p.Partition, p.CurrentLeaderEpoch, p.Timestamp = w.at.topic, w.at.index, epoch, -1
 	t.Partitions = append(t.Partitions, p)
@@ -95,7 +101,7 @@ func (w *watch) askEnd(ctx context.Context, node, epoch int32) bool {
 	if !ok || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
 		return false
 	}
-	w.env.Log.Observe(w.proc, w.at.part, history.End, resp.Topics[0].Partitions[0].Offset, epoch, invoke)
+	w.env.Log.Observe(w.proc, w.at.part, field, resp.Topics[0].Partitions[0].Offset, epoch, invoke)
 	return true
 }
 

@@ -71,10 +71,15 @@ func (p *plain) send() {
 	}
 }
 
-// sendOnce sends one record to a broker and notes what came of it. An answer that was
-// begun is waited for when the run ends, so that its outcome is known.
+// sendOnce sends one record to a broker and notes what came of it.
 func sendOnce(cl *kgo.Client, log *history.Recorder, leader int32, at place, acks int16, proc int32, n int64, raw []byte) history.Op {
-	req := kmsg.NewPtrProduceRequest()
+	op := history.Op{Kind: history.Produce, Proc: proc, Part: at.part, Value: history.Value(proc, n), Epoch: -1}
+	return produceOnce(cl, log, leader, at, acks, kmsg.NewPtrProduceRequest(), op, raw)
+}
+
+// produceOnce sends a record, whose batch it puts into the request. An answer that was begun
+// is waited for when the run ends, so that its outcome is known.
+func produceOnce(cl *kgo.Client, log *history.Recorder, leader int32, at place, acks int16, req *kmsg.ProduceRequest, op history.Op, raw []byte) history.Op {
 	req.Acks, req.TimeoutMillis = acks, int32(produceTime/2/time.Millisecond)
 	t, part := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
 	t.Topic, part.Partition, part.Records = at.topic, at.index, raw
@@ -83,7 +88,7 @@ func sendOnce(cl *kgo.Client, log *history.Recorder, leader int32, at place, ack
 
 	ctx, cancel := context.WithTimeout(context.Background(), produceTime)
 	defer cancel()
-	op := history.Op{Kind: history.Produce, Proc: proc, Part: at.part, Value: history.Value(proc, n), Epoch: -1, Offset: -1, Invoke: log.Now()}
+	op.Invoke = log.Now()
 	resp, err := cl.Broker(int(leader)).Request(ctx, req)
 	op.Complete = log.Now()
 	op.Outcome, op.Offset = produced(resp, err, &op.Text)
@@ -94,7 +99,7 @@ func sendOnce(cl *kgo.Client, log *history.Recorder, leader int32, at place, ack
 // refusals are the errors with which nothing can have been stored.
 var refusals = []*kerr.Error{
 	kerr.CorruptMessage, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRequiredAcks, kerr.InvalidTimestamp,
-	kerr.InvalidRecord, kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch,
+	kerr.InvalidRecord, kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
 }
 
 func produced(resp kmsg.Response, err error, text *string) (history.Outcome, int64) {

@@ -115,7 +115,7 @@ func (c *churn) life(ctx context.Context, made int32) bool {
 	}
 	c.write(ctx, at)
 	once, cancel := context.WithTimeout(context.Background(), churnTime) // a reading that is given up would look like a loss
-	_ = c.env.readAll(once, c.env.raw, fmt.Sprintf("reader of churn %d", made), history.Final, []place{at})
+	_ = c.env.readAll(once, c.env.raw, history.Proc{Name: fmt.Sprintf("reader of churn %d", made), Role: history.Final}, []place{at})
 	cancel()
 	return c.until(ctx, at, "delete the topic", kerr.UnknownTopicOrPartition, func(ctx context.Context) error {
 		_, err := adm.DeleteTopic(ctx, churnTopic)

@@ -1,7 +1,7 @@
 // Package traffic is the load of kaas-check: producers, readers, observers and what
-// makes, deletes and trims topics, and consumer groups. Each is a Traffic that writes what it
+// makes, deletes and trims topics, consumer groups, and transactions. Each is a Traffic that writes what it
 // does and sees into the history. A further kind is one more type and one more line in
-// Writers, Readers or Groups.
+// Writers, Readers, Groups, Transactors or Copiers.
 //
 // Nothing of it gives up because the cluster is in trouble: an operation has an outcome
 // and the next one follows. Rates are bounded, so that a history fits in memory.
@@ -14,6 +14,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,7 +40,18 @@ type Topic struct {
 	Partitions int32
 	Trimmed    bool // records are deleted from its start
 	Configs    map[string]string
+	Txns       Share
 }
+
+// Share is what transactions have to do with a topic.
+type Share int
+
+// The shares.
+const (
+	Some   Share = iota // others write to it, too
+	All                 // nothing else writes to it, and copiers read it
+	Copies              // it is written to by copiers
+)
 
 // Env is what every Traffic works in.
 type Env struct {
@@ -50,22 +62,44 @@ type Env struct {
 	Rate    int           // records a second of each producer
 	Seed    int64         // of what is random
 	Session time.Duration // of members of groups; 0 is as usual
+	asked   *atomic.Int64 // questions who coordinates
 }
+
+// New is an Env of a run.
+func New(e Env) *Env {
+	e.asked = new(atomic.Int64)
+	return &e
+}
+
+// with is the same with only those topics that are wanted.
+func (e *Env) with(want func(Topic) bool) *Env {
+	some := *e
+	some.Topics = slices.DeleteFunc(slices.Clone(e.Topics), func(t Topic) bool { return !want(t) })
+	return &some
+}
+
+// plainly is the same without the topics that only transactions write to.
+func (e *Env) plainly() *Env { return e.with(func(t Topic) bool { return t.Txns == Some }) }
 
 // Dial connects to a broker.
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // Topics are those of a run.
-func Topics() []Topic {
+func Topics(txns bool) []Topic {
 	small := map[string]string{"segment.bytes": "1048576"}
-	return []Topic{
+	all := []Topic{
 		{Name: "steady", Partitions: 4, Configs: small},
 		{Name: "trimmed", Partitions: 2, Configs: small, Trimmed: true},
 	}
+	if txns {
+		all = append(all, Topic{Name: "source", Partitions: 2, Configs: small, Txns: All}, Topic{Name: "copies", Partitions: 2, Configs: small, Txns: Copies})
+	}
+	return all
 }
 
-// Writers and Readers are all the traffic of a run. Writers are stopped first.
+// Writers and Readers are the traffic of every run. Writers are stopped first.
 func (e *Env) Writers() []Traffic {
+	e = e.plainly()
 	return []Traffic{
 		&idempotent{env: e, name: "idempotent producer 1"},
 		&idempotent{env: e, name: "idempotent producer 2"},
@@ -82,13 +116,17 @@ func (e *Env) Producer(name string) Traffic { return &idempotent{env: e, name: n
 
 // Readers is the traffic that only looks.
 func (e *Env) Readers() []Traffic {
-	return []Traffic{
+	all := []Traffic{
 		&tail{env: e, name: "tail reader 1"},
 		&tail{env: e, name: "tail reader 2"},
 		&reread{env: e, name: "re-reader"},
 		&observer{env: e},
 		&views{env: e},
 	}
+	if slices.ContainsFunc(e.Topics, func(t Topic) bool { return t.Txns == All }) {
+		all = append(all, &tail{env: e, name: "tail reader of what is committed", committed: true}, &reread{env: e, name: "re-reader of what is committed", committed: true})
+	}
+	return all
 }
 
 // maker makes a client: client, or raw.
@@ -97,6 +135,7 @@ type maker func(opts ...kgo.Opt) (*kgo.Client, error)
 // Groups are the consumer groups of a run. They are stopped after the writers: they come to
 // the end then.
 func (e *Env) Groups() []Traffic {
+	e = e.plainly()
 	return []Traffic{
 		&group{env: e, name: "cooperative", balancer: kgo.CooperativeStickyBalancer()},
 		&group{env: e, name: "eager", balancer: kgo.RangeBalancer()},
@@ -112,6 +151,10 @@ func (e *Env) client(opts ...kgo.Opt) (*kgo.Client, error) {
 
 // clientBy makes one that connects in another way.
 func (e *Env) clientBy(dial Dial, opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(e.options(dial, opts...)...)
+}
+
+func (e *Env) options(dial Dial, opts ...kgo.Opt) []kgo.Opt {
 	if dial != nil {
 		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTime)
@@ -121,12 +164,12 @@ func (e *Env) clientBy(dial Dial, opts ...kgo.Opt) (*kgo.Client, error) {
 	} else {
 		opts = append(opts, kgo.DialTimeout(dialTime))
 	}
-	return kgo.NewClient(append([]kgo.Opt{
+	return append([]kgo.Opt{
 		kgo.SeedBrokers(e.Seeds...),
 		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(500, 50*time.Duration(n)) * time.Millisecond }),
-	}, opts...)...)
+	}, opts...)
 }
 
 const dialTime = 2 * time.Second
