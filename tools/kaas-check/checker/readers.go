@@ -107,9 +107,10 @@ func (p *partition) checkReaders() {
 	for proc := range p.h.Procs {
 		r := readers[int32(proc)]
 		if p.h.Procs[proc].Committed {
-			if r != nil {
-				p.checkStandsAtStable(int32(proc), r.next, r.op)
+			if r == nil {
+				r = &reader{op: -1}
 			}
+			p.checkStandsAtStable(int32(proc), r.next, r.op)
 			continue
 		}
 		if p.h.Procs[proc].Role != history.Tail || p.lastEnd < 0 {
@@ -137,13 +138,13 @@ func (p *partition) passes(op *history.Op, read int, from, to int64) bool {
 }
 
 // checkStandsAtStable wants a reader of committed records, if it is there at the end of the run,
-// to have come to the last stable offset. It passes over what it does not get up to there.
+// to have come to the last stable offset.
 func (p *partition) checkStandsAtStable(proc int32, next int64, last int) {
 	if role := p.h.Procs[proc].Role; p.lastStable < 0 || role != history.Tail && role != history.Final {
 		return
 	}
 	if to := p.h.Ops[p.lastStable].Offset; next < to && p.logStart < to {
-		p.violate("stuck", next, []int{p.lastStable, last}, "%s stands at %d and did not come to the last stable offset, %d", p.h.Name(proc), next, to)
+		p.violate("stuck", next, witnesses(p.lastStable, last), "%s stands at %d and did not come to the last stable offset, %d", p.h.Name(proc), next, to)
 	}
 }
 

@@ -126,12 +126,13 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 		t.Error("nonsense is taken")
 	}
 	for name, h := range map[string]*History{
-		"version":   {Version: 99},
-		"process":   {Version: version, Ops: []Op{{Kind: Fault, Part: -1, Proc: 3}}},
-		"partition": {Version: version, Procs: make([]Proc, 1), Ops: []Op{{Kind: Produce, Part: 0}}},
-		"range":     {Version: version, Procs: make([]Proc, 1), Parts: make([]Part, 1), Logs: make([][]Record, 1), Ops: []Op{{Kind: Read, Count: 3}}},
-		"group":     {Version: version, Groups: make([]Group, 1), Procs: []Proc{{Group: 1}}},
-		"field":     {Version: version, Procs: make([]Proc, 1), Parts: make([]Part, 1), Logs: make([][]Record, 1), Ops: []Op{{Kind: Observe, Field: 9}}},
+		"version":     {Version: 99},
+		"process":     {Version: version, Ops: []Op{{Kind: Fault, Part: -1, Proc: 3}}},
+		"partition":   {Version: version, Procs: make([]Proc, 1), Ops: []Op{{Kind: Produce, Part: 0}}},
+		"range":       {Version: version, Procs: make([]Proc, 1), Parts: make([]Part, 1), Logs: make([][]Record, 1), Ops: []Op{{Kind: Read, Count: 3}}},
+		"group":       {Version: version, Groups: make([]Group, 1), Procs: []Proc{{Group: 1}}},
+		"transaction": {Version: version, Procs: make([]Proc, 1), Ops: []Op{{Kind: TxnEnd, Part: -1, Txn: -1}}},
+		"field":       {Version: version, Procs: make([]Proc, 1), Parts: make([]Part, 1), Logs: make([][]Record, 1), Ops: []Op{{Kind: Observe, Field: 9}}},
 	} {
 		var buf bytes.Buffer
 		if err := h.encode(&buf); err != nil {
@@ -139,6 +140,43 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 		}
 		if _, err := decode(&buf); err == nil {
 			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// A marker is told from what processes send, and tells whose it is.
+func TestMarkers(t *testing.T) {
+	for v, want := range map[uint64]string{
+		Marker(4711, 300, true):      "the commit marker of producer 4711, epoch 300",
+		Marker(0, 0, false):          "the abort marker of producer 0, epoch 0",
+		Marker(1<<22-1, 1<<14, true): "the commit marker of producer 4194303, epoch 16384",
+	} {
+		if !IsMarker(v) || TellValue(v) != want {
+			t.Errorf("%x: %v, %s, want %s", v, IsMarker(v), TellValue(v), want)
+		}
+	}
+	for _, v := range []uint64{0, 1, Value(0, 7), Value(1, 1<<39+5), Value(1<<23, 1)} {
+		if IsMarker(v) {
+			t.Errorf("%x is taken for a marker", v)
+		}
+	}
+}
+
+// What belongs to a transaction names it.
+func TestTransactionsAreTold(t *testing.T) {
+	h := &History{Procs: []Proc{{Name: "p", TxnID: "id"}}, Parts: []Part{{Topic: "t"}}}
+	for _, tc := range []struct {
+		op   Op
+		want string
+	}{
+		{Op{Kind: Produce, Outcome: OK, Txn: 3, Value: Value(1, 1), Offset: 5}, "p sent 1:1 to t/0 in transaction 3: acknowledged at offset 5"},
+		{Op{Kind: Process, Outcome: OK, Txn: 3, Offset: 5, Count: 2}, "p processed t/0 from offset 5 to 6 in transaction 3"},
+		{Op{Kind: Commit, Outcome: Unknown, Txn: 3, Offset: 7, Epoch: -1}, "p committed 7 of t/0 in transaction 3: unknown"},
+		{Op{Kind: Init, Outcome: OK, Part: -1, Value: 9, Epoch: 2}, `p of transactional ID "id" is producer 9 with epoch 2`},
+		{Op{Kind: TxnEnd, Outcome: Unknown, Part: -1, Txn: 3, Text: "lost"}, `p of transactional ID "id" ended transaction 3: perhaps committed, lost`},
+	} {
+		if got := h.Tell(&tc.op, -1); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}
 }

@@ -132,7 +132,8 @@ func newRunner(f *fake) (*Runner, *[]string) {
 	told := &[]string{}
 	return &Runner{
 		Cluster: f, Controller: func(context.Context) (int32, error) { return 2, nil },
-		Began: func(string) int64 { return 1 },
+		Coordinator: func(context.Context) (int32, error) { return 3, nil },
+		Began:       func(string) int64 { return 1 },
 		Ended: func(_ int64, what string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -152,7 +153,7 @@ func newFake() *fake {
 func TestSteps(t *testing.T) {
 	for kind, want := range map[Kind]string{
 		Kill: "kill 1, run 1", Graceful: "terminate 1, run 1", Pause: "pause 1, resume 1", TakeOver: "take over 1, await fenced 1",
-		PauseTaken: "pause 1, take over 1, resume 1, await fenced 1", Controller: "kill 2, run 2",
+		PauseTaken: "pause 1, take over 1, resume 1, await fenced 1", Controller: "kill 2, run 2", Coordinator: "kill 3, run 3",
 		Rolling: "terminate 1, run 1, terminate 2, run 2, terminate 3, run 3", Full: "fill 0, free 0", Power: "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
