@@ -167,6 +167,7 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 
 const (
 	settleTime = 3 * time.Minute // that each part of recovering, and reading all, may take
+	lateTime   = 40 * time.Second
 	reportTime = time.Minute
 )
 
@@ -197,15 +198,16 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	}
 	r.trouble(ctx, steps)
 	r.heal()
-	settled(func(ctx context.Context) { stop(ctx, writers) })
-	settled(r.env.AwaitStable) // so that the groups see the last marker, too; what stays open the checker finds
-	settled(func(ctx context.Context) { stop(ctx, groups) })
-	settled(r.env.AwaitStable) // of groups
-	settled(func(ctx context.Context) { err = r.env.ReadFinally(ctx) })
+	var s settling
+	s.do(func(ctx context.Context) { stop(ctx, writers) })
+	s.do(r.env.AwaitStable) // so that the groups see the last marker, too; what stays open the checker finds
+	s.do(func(ctx context.Context) { stop(ctx, groups) })
+	s.do(r.env.AwaitStable) // of groups
+	s.do(func(ctx context.Context) { err = r.env.ReadFinally(ctx) })
 	if r.txns {
-		settled(func(ctx context.Context) { err = errors.Join(err, r.env.ReadCommittedFinally(ctx)) })
+		s.do(func(ctx context.Context) { err = errors.Join(err, r.env.ReadCommittedFinally(ctx)) })
 	}
-	settled(func(ctx context.Context) { stop(ctx, readers) })
+	s.do(func(ctx context.Context) { stop(ctx, readers) })
 	started = nil
 	if err != nil { // all was healed, so this is a violation
 		r.fault(r.log.Now(), "all is read in the end", err)
@@ -215,10 +217,19 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	return nil
 }
 
-func settled(do func(context.Context)) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+// settling has the parts of the end come one after the other. When one of them has not come
+// to its end the checker finds something, and the others get less time.
+type settling struct{ late bool }
+
+func (s *settling) do(part func(context.Context)) {
+	most := settleTime
+	if s.late {
+		most = lateTime
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	do(ctx)
+	part(ctx)
+	s.late = s.late || ctx.Err() != nil
 }
 
 func start(all []traffic.Traffic) (started []traffic.Traffic, err error) {

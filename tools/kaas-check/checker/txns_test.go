@@ -231,7 +231,7 @@ func (m *txnModel) step() {
 
 func correctTxns(t *rapid.T) *history.History {
 	m := newTxnModel(t)
-	for range rapid.IntRange(5, 80).Draw(t, "steps") {
+	for range rapid.IntRange(5, 60).Draw(t, "steps") {
 		m.step()
 	}
 	for _, proc := range []int32{txnA1, txnA2, txnB} {

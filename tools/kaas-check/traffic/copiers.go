@@ -82,6 +82,12 @@ func (c *copier) run(ctx context.Context) {
 		}
 		pause(ctx, 4*loosely)
 	}
+	// A transaction that was lost at last does not wait for its timeout.
+	last, cancel := context.WithTimeout(context.Background(), initTime)
+	defer cancel()
+	if s, err := c.begin(last); err == nil {
+		s.over(false)
+	}
 }
 
 // copySession is one client's.

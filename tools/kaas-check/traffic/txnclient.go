@@ -36,7 +36,7 @@ type producer struct {
 const (
 	initTime    = 15 * time.Second
 	txnTime     = 15 * time.Second // for one transaction
-	txnTimeout  = 30 * time.Second // that its coordinator gives it
+	txnTimeout  = 20 * time.Second // that its coordinator gives it
 	keyEndTxn   = 26
 	sweepMillis = 500
 )

@@ -31,10 +31,11 @@ type transactor struct {
 }
 
 const (
-	transactors    = 3
-	mostRecords    = 12 // of a transaction
-	leastPlaces    = 2
-	abandonTimeout = 3 * time.Second // at most, that the coordinator gives what is left open
+	transactors     = 3
+	mostRecords     = 12 // of a transaction
+	leastPlaces     = 2
+	coordinatorTime = 15 * time.Second // in which somebody is to be known
+	abandonTimeout  = 3 * time.Second  // at most, that the coordinator gives what is left open
 )
 
 func transactorID(number int) string { return fmt.Sprintf("transactor-%d", number) }
@@ -142,11 +143,11 @@ func (t *transactor) abandon(ctx context.Context) int {
 	return n
 }
 
-// Stop ends it when its transaction has ended.
-func (t *transactor) Stop(context.Context) {
+// Stop ends it when its transaction has ended, for which one that was lost needs a successor.
+func (t *transactor) Stop(ctx context.Context) {
 	t.cancel()
 	t.wg.Wait()
-	if t.cur != nil {
+	if t.cur != nil || t.client(ctx) {
 		t.discard()
 	}
 	t.raw.Close()
@@ -160,7 +161,7 @@ func (e *Env) Coordinator(ctx context.Context) (int32, error) {
 		return -1, err
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, coordinatorTime)
 	defer cancel()
 	id := transactorID(int(e.asked.Add(1)) % transactors)
 	req := kmsg.NewPtrFindCoordinatorRequest()
