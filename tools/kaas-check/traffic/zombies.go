@@ -24,7 +24,9 @@ func (t *transactor) zombie(ctx context.Context, x *txn) int {
 	n += t.write(ctx, x)
 	_ = x.end(ctx, x.acked(ctx)) // who comes first wins
 	if <-taken {
-		t.late(ctx, x)
+		own, cancel := context.WithTimeout(context.Background(), txnTime)
+		defer cancel()
+		t.late(own, x)
 	}
 	old.drop()
 	return n
