@@ -23,7 +23,7 @@ func TestRunShortly(t *testing.T) {
 	if err := run(t.Context(), s, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"violations: 0", "kill -9 of broker 1", "produce, idempotent", "commit, group uniform", "transaction, group copiers"} {
+	for _, want := range []string{"violations: 0", "kill -9 of broker 1", "produce, idempotent", "commit, group uniform", "transactional ID, fence"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}
