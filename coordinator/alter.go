@@ -142,15 +142,15 @@ func (b *Broker) await(ctx context.Context, what string, work func() error) erro
 }
 
 // reconfigureLocked has the partitions that are served go by the new view, where it
-// changes their configuration.
+// changes their configuration, or how many there are of their topic.
 func (b *Broker) reconfigureLocked(old, view *projections.Cluster, slots map[projections.TopicID][]*slot) {
 	all := !sameSettings(old, view, "") || !sameSettings(old, view, strconv.Itoa(int(b.opt.NodeID)))
 	for _, t := range view.Topics() {
 		before := old.TopicByID(t.ID)
-		if !all && (before == t || before == nil || maps.Equal(before.Configs, t.Configs)) {
+		if !all && (before == t || before == nil || maps.Equal(before.Configs, t.Configs) && len(before.Partitions) == len(t.Partitions)) {
 			continue
 		}
-		cfg := b.partitionConfig(view, t)
+		cfg := b.partitionConfig(view, t, b.mu.shown)
 		eachSlot(slots[t.ID], func(s *slot) {
 			if p, ok := s.served().(*partition.Partition); ok {
 				p.Reconfigure(cfg)

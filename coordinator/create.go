@@ -129,8 +129,9 @@ func (b *Broker) create(ctx context.Context, spec TopicSpec) (*projections.Topic
 		return nil, err
 	}
 	id, now := b.opt.NewTopicID(), b.opt.Now()
+	about := &partition.About{Partitions: spec.Partitions, Configs: spec.Configs, Created: now.UnixMilli()}
 	err = attempts(ctx, func() error {
-		return partition.BuildTopic(b.v, session, id, spec.Name, int(spec.Partitions), now)
+		return partition.BuildTopicAs(b.v, session, id, spec.Name, about, now)
 	})
 	if err != nil {
 		b.discard(id, spec.Name)

@@ -55,8 +55,8 @@ func (b *Broker) show(s clusterSnapshot) {
 		return
 	}
 	old := b.view.Load()
-	b.followLocked(old, s.State)
 	b.mu.shown = s.Pos
+	b.followLocked(old, s.State)
 	b.view.Store(s.State)
 	b.viewChangedLocked()
 	replaced := b.replacedIn(s.State)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
@@ -50,18 +51,18 @@ func (b *Broker) serveLocked(s *slot, h held) {
 	view := b.View()
 	p, ok := h.(*partition.Partition)
 	if t := view.TopicByID(s.topic); ok && t != nil {
-		p.Reconfigure(b.partitionConfig(view, t))
+		p.Reconfigure(b.partitionConfig(view, t, b.mu.shown))
 	}
 	s.held.Store(&h)
 }
 
 func (b *Broker) openPartition(s *slot, t *tenure, want projections.Partition) (held, error) {
-	view := b.View()
+	view, at := b.viewAt()
 	topic := view.TopicByID(s.topic)
 	if topic == nil {
 		return nil, errGone
 	}
-	cfg := b.partitionConfig(view, topic)
+	cfg := b.partitionConfig(view, topic, at)
 	if s.last != nil {
 		cfg.After = s.last.(*partition.Partition)
 	}
@@ -75,8 +76,10 @@ func (b *Broker) openPartition(s *slot, t *tenure, want projections.Partition) (
 	return p, nil
 }
 
-func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic) partition.Config {
+// partitionConfig is what a topic's partitions go by in the view at a position.
+func (b *Broker) partitionConfig(view *projections.Cluster, t *projections.Topic, at substrate.Position) partition.Config {
 	cfg := b.opt.PartitionConfig(view, t)
+	cfg.About = &partition.About{Partitions: int32(len(t.Partitions)), Configs: t.Configs, Created: t.CreatedAt.UnixMilli(), View: at}
 	cfg.Node = b.opt.NodeID
 	cfg.Room, cfg.Recovery = b.space.room, b.recovery
 	cfg.Fenced = func(producer int64) (int16, bool) { return b.View().FencedEpoch(producer) }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -167,23 +168,39 @@ func (b *Broker) makeDirs() error {
 
 // openSession opens a session that Stop closes, on the volume that it was when the
 // process began.
+//
+// The volume's ID is verified when the session is there: who replaces the ID seals all
+// sessions that are there after that. So either this one is sealed, or its process has
+// seen the new ID. To look before as well spares a session that nobody would use.
 func (b *Broker) openSession(role string) (*substrate.Session, error) {
-	now, err := substrate.ReadVolume(b.v.FS)
-	if err != nil {
+	if err := b.sameVolume(); err != nil {
 		return nil, err
-	}
-	if now.ID != b.v.ID {
-		return nil, fmt.Errorf("%s belongs to cluster %s now, not to %s", dirOf(b.v), now.ID, b.v.ID)
 	}
 	s, err := b.v.OpenSession(substrate.Identity{Role: role, NodeID: b.opt.NodeID, Host: b.opt.Host,
 		PID: os.Getpid(), Started: b.opt.Now()})
 	if err != nil {
 		return nil, err
 	}
+	if err := b.sameVolume(); err != nil {
+		return nil, errors.Join(err, s.Close(b.hard))
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.sessions = append(b.mu.sessions, s)
 	return s, nil
+}
+
+// sameVolume ends a broker whose volume has another ID by now: kaas-meta has restored it.
+// Whatever this process knows is of the old one, and to stand for controller, again and
+// again in vain, would only keep those of the new one waiting.
+func (b *Broker) sameVolume() error {
+	now, err := substrate.ReadVolume(b.v.FS)
+	if err != nil || now.ID == b.v.ID {
+		return err
+	}
+	err = fmt.Errorf("%w: %s belongs to cluster %s now, not to %s: it was restored", substrate.ErrFenced, dirOf(b.v), now.ID, b.v.ID)
+	b.end(err)
+	return err
 }
 
 func (b *Broker) sessions() []*substrate.Session {

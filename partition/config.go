@@ -48,6 +48,9 @@ type Config struct {
 	// Room, asked by every Append with its bytes, refuses while the volume has none; nil
 	// never does.
 	Room func(bytes int) error
+	// About is what the cluster says of the topic, for the manifest. It is shared and never
+	// changed; nil says nothing.
+	About *About
 	// After is the leadership of this process that ended before this one begins, if any.
 	After *Partition
 

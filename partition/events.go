@@ -18,6 +18,7 @@ type (
 		TopicID   [16]byte `msgpack:"topic_id" json:"-"`
 		Topic     string   `msgpack:"topic" json:"topic"`
 		Partition int32    `msgpack:"partition" json:"partition"`
+		About     *About   `msgpack:"about,omitempty" json:"about,omitempty"`
 	}
 	// SegmentAdded is a new newest segment; its base is where the log ended.
 	SegmentAdded struct {
@@ -79,7 +80,7 @@ func (e *PartitionCreated) apply(m *Manifest) error {
 	if m.Topic != "" {
 		return fmt.Errorf("partition is created twice")
 	}
-	m.TopicID, m.Topic, m.Partition = e.TopicID, e.Topic, e.Partition
+	m.TopicID, m.Topic, m.Partition, m.About = e.TopicID, e.Topic, e.Partition, e.About
 	return nil
 }
 func (e *SegmentAdded) apply(m *Manifest) error          { return m.add(e.SegmentID) }
@@ -100,6 +101,7 @@ var facts = map[string]func() fact{
 	"ProducersAdvanced":     func() fact { return new(ProducersAdvanced) },
 	"SegmentsReplaced":      func() fact { return new(SegmentsReplaced) },
 	"LogCleaned":            func() fact { return new(LogCleaned) },
+	"TopicDescribed":        func() fact { return new(TopicDescribed) },
 }
 
 // ManifestSchema folds a manifest's stream.

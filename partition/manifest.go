@@ -26,6 +26,8 @@ type Manifest struct {
 	Producers []ProducerState `msgpack:"producers" json:"producers,omitempty"`
 	// Cleaned is the offset up to which the log was compacted.
 	Cleaned int64 `msgpack:"cleaned,omitempty" json:"cleaned,omitempty"`
+	// About is of the topic, nil in manifests from before there was any.
+	About *About `msgpack:"about,omitempty" json:"about,omitempty"`
 }
 
 // Segment is a file of the log.

@@ -59,6 +59,8 @@ type Partition struct {
 		timedAt    int64           // end of the log when the timer was started
 		freeze     []chan struct{} // who asks that the active segment be ended
 
+		describing bool // the manifest is being told what the configuration says of the topic
+
 		doomed  []doomed // files to be unlinked; their reaper lives while there are any
 		reaping bool
 

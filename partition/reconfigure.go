@@ -14,4 +14,7 @@ func (p *Partition) Reconfigure(cfg Config) {
 	cfg.HistoryEntries, cfg.HistoryAge = old.HistoryEntries, old.HistoryAge
 	cfg = cfg.withDefaults()
 	p.conf.Store(&cfg)
+	if !cfg.About.same(old.About) {
+		p.startDescribing()
+	}
 }

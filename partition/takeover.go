@@ -75,6 +75,9 @@ func (p *Partition) takeOver(ctx context.Context, m *Manifest) error {
 		facts = append(facts, e)
 	}
 	facts = append(facts, &LeaderEpochStarted{Epoch: p.epoch, Start: end.offset})
+	if f := describe(m, p.cfg()); f != nil {
+		facts = append(facts, f)
+	}
 	evs, err := encodeFacts(facts...)
 	if err != nil {
 		return err

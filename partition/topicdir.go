@@ -20,6 +20,11 @@ import (
 // renamed into place (rule 1), so that it is there whole or not at all. If it is there
 // already, that is what was wanted (rule 2).
 func BuildTopic(v *substrate.Volume, session string, id [16]byte, name string, partitions int, now time.Time) error {
+	return BuildTopicAs(v, session, id, name, &About{Partitions: int32(partitions), Created: now.UnixMilli()}, now)
+}
+
+// BuildTopicAs is BuildTopic for a topic that something is set for.
+func BuildTopicAs(v *substrate.Volume, session string, id [16]byte, name string, about *About, now time.Time) error {
 	if err := v.EnsureDir(topicsDir); err != nil {
 		return fmt.Errorf("build topic %s: %w", name, err)
 	}
@@ -29,7 +34,7 @@ func BuildTopic(v *substrate.Volume, session string, id [16]byte, name string, p
 	tmp := v.TempName(topicsDir, session)
 	err := v.Mkdir(tmp)
 	if err == nil {
-		err = buildPartitions(v, tmp, id, name, partitions, now)
+		err = buildPartitions(v, tmp, id, name, about, now)
 	}
 	if err == nil {
 		_, err = v.Place(tmp, TopicDir(id))
@@ -56,11 +61,13 @@ func listed(v *substrate.Volume, dir, name string) (bool, error) {
 }
 
 // buildPartitions builds several at a time: each is a handful of fsyncs.
-func buildPartitions(v *substrate.Volume, tmp string, id [16]byte, name string, n int, now time.Time) error {
+func buildPartitions(v *substrate.Volume, tmp string, id [16]byte, name string, about *About, now time.Time) error {
 	var g errgroup.Group
 	g.SetLimit(8)
-	for i := range n {
-		g.Go(func() error { return buildPartition(v, path.Join(tmp, strconv.Itoa(i)), id, name, int32(i), now) })
+	for i := range int(about.Partitions) {
+		g.Go(func() error {
+			return buildPartition(v, path.Join(tmp, strconv.Itoa(i)), id, name, int32(i), about, now)
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -68,11 +75,11 @@ func buildPartitions(v *substrate.Volume, tmp string, id [16]byte, name string, 
 	return v.SyncDir(tmp)
 }
 
-func buildPartition(v *substrate.Volume, dir string, id [16]byte, name string, index int32, now time.Time) error {
+func buildPartition(v *substrate.Volume, dir string, id [16]byte, name string, index int32, about *About, now time.Time) error {
 	if err := v.Mkdir(dir); err != nil {
 		return err
 	}
-	evs, err := encodeFacts(&PartitionCreated{TopicID: id, Topic: name, Partition: index})
+	evs, err := encodeFacts(&PartitionCreated{TopicID: id, Topic: name, Partition: index, About: about})
 	if err != nil {
 		return err
 	}
@@ -90,7 +97,7 @@ func BuildPartition(v *substrate.Volume, session string, id [16]byte, name strin
 		return err
 	}
 	tmp := v.TempName(dir, session)
-	err := buildPartition(v, tmp, id, name, index, now)
+	err := buildPartition(v, tmp, id, name, index, nil, now) // its first leader tells the manifest more
 	if err == nil {
 		_, err = v.Place(tmp, Dir(id, index))
 	} else {
