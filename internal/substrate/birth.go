@@ -8,7 +8,12 @@ import (
 // BuildStream makes a stream below dir, which must not exist, as it is born: epoch
 // 0 with a claim that names no session and one closed base. All of it is durable
 // but for dir's own name; the caller renames dir, or what holds it, into place.
-func (v *Volume) BuildStream(dir string, base []byte) error {
+func (v *Volume) BuildStream(dir string, base []byte) error { return v.BuildStreamAt(dir, 0, base) }
+
+// BuildStreamAt is BuildStream for a stream whose first epoch is e: it has a history
+// elsewhere, and its epochs go on from there. Below e nothing is ever continued from, and a
+// claim there finds no base.
+func (v *Volume) BuildStreamAt(dir string, e Epoch, base []byte) error {
 	if err := v.Mkdir(dir); err != nil {
 		return err
 	}
@@ -16,8 +21,8 @@ func (v *Volume) BuildStream(dir string, base []byte) error {
 	if err != nil {
 		return err
 	}
-	epoch := path.Join(dir, EpochName(0))
-	err = v.buildDir(epoch, map[string][]byte{ClaimName: claim, EntryName(Position{0, 1}): base})
+	epoch := path.Join(dir, EpochName(e))
+	err = v.buildDir(epoch, map[string][]byte{ClaimName: claim, EntryName(Position{e, 1}): base})
 	if err != nil {
 		return err
 	}

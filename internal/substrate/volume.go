@@ -64,6 +64,12 @@ func (v *Volume) readID() (string, error) {
 	for _, e := range es {
 		found = found || e.Name == volumeDir
 	}
+	// So does it of volume/, that a file which was replaced is not read from this host's memory.
+	if found {
+		if _, err := v.ListFresh(volumeDir); err != nil && !isNotExist(err) {
+			return "", err
+		}
+	}
 	b, err := v.ReadFile(volumeFile)
 	if err != nil {
 		if found && isNotExist(err) {
