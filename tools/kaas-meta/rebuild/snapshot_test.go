@@ -110,12 +110,15 @@ func timeTravel(t *testing.T, seed int64, margin int32) (acked int, err error) {
 			ends++
 			go func() { f(); end <- struct{}{} }()
 		}
+		kill := map[string]func(){}
 		for _, name := range []string{"b", "c"} {
-			z := &zombies{}
-			old := &substrate.Volume{FS: sim.Host(name).Process(), NewID: sweep.IDs(name), ID: v.ID}
+			z, proc := &zombies{}, sim.Host(name).Process()
+			old := &substrate.Volume{FS: proc, NewID: sweep.IDs(name), ID: v.ID}
 			pause := rand.New(rand.NewPCG(rng.Uint64(), 8))
+			lives, die := context.WithCancel(ctx)
+			kill[name] = func() { die(); proc.Kill() }
 			start(func() {
-				z.broker(ctx, old, false, func() time.Duration { return time.Duration(pause.IntN(40)) * time.Millisecond }, z.produce(ctx))
+				z.broker(lives, old, false, func() time.Duration { return time.Duration(pause.IntN(40)) * time.Millisecond }, z.produce(lives))
 			})
 		}
 		run := func(ops int) error {
@@ -132,23 +135,35 @@ func timeTravel(t *testing.T, seed int64, margin int32) (acked int, err error) {
 		_ = step(run(50 + rng.IntN(400)))
 		imageOf(t, server, ".", then)
 		_ = step(run(50 + rng.IntN(600)))
-		frozen := []string{"b", "c"}[:rng.IntN(3)]
-		for _, name := range frozen {
-			sim.Host(name).Freeze()
+		var frozen []string
+		for _, name := range []string{"b", "c"} {
+			switch n := rng.IntN(8); {
+			case n == 0: // it runs on
+			case n < 3:
+				kill[name]()
+			default:
+				frozen = append(frozen, name)
+				sim.Host(name).Freeze()
+			}
 		}
 		putBack(t, server, then)
 		n := &successor{}
 		over := false
 		start(func() { n.run(ctx, t, sim, margin); over = true })
-		thaw := 400 + rng.IntN(700)
-		sim.At(sim.Ops()+thaw, func() {
-			for _, name := range frozen {
-				sim.Host(name).Thaw()
+		thaw := 0
+		_ = step(sim.Run(func() bool {
+			switch {
+			case n.from == 0:
+			case thaw == 0:
+				thaw = sim.Ops() + rng.IntN(300)
+			case sim.Ops() >= thaw:
+				for _, name := range frozen {
+					sim.Host(name).Thaw()
+				}
+				frozen = nil
 			}
-		})
-		if rerr := sim.Run(func() bool { return over }); !errors.Is(rerr, nfssim.ErrIdle) {
-			_ = step(rerr)
-		}
+			return over
+		}))
 		cancel()
 		sim.Stop()
 		for range ends {
