@@ -15,6 +15,8 @@
 //	kaas-meta --dir DIR timeline --html FILE [--since --until] [--stream …]
 //	kaas-meta --dir DIR backup FILE [--streams …] [--at POSITION|TIME]
 //	kaas-meta --dir DIR restore FILE | --at POSITION|TIME|FILE [--streams …] [--group … --topic …] [--prune] [--dry-run]
+//	kaas-meta --dir DIR restore --volume-rolled-back [--epoch-margin N] [--dry-run]
+//	kaas-meta --dir DIR rebuild [--epoch-margin N] [--make-missing] [--force] [--dry-run]
 //	kaas-meta completion bash|zsh|fish|powershell
 //	kaas-meta man
 //
@@ -77,6 +79,7 @@ func rootCommand(out io.Writer) *cobra.Command {
 	cmd.AddCommand(a.probeCommand())
 	cmd.AddCommand(a.timelineCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand())
+	cmd.AddCommand(a.rebuildCommand())
 	cmd.AddCommand(a.manCommand())
 	a.completions(cmd)
 	typeUsage(cmd)
