@@ -39,6 +39,9 @@ func (a *app) restoreCommand() *cobra.Command {
 			"one that has ended stays ended. Records are not touched, unless --prune deletes topics. docs/restore.md is a walk.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if rolled, _ := cmd.Flags().GetBool(rolledBackFlag); rolled {
+				return rolledBack(cmd, a)
+			}
 			if len(args) == 1 {
 				if r.at != "" {
 					return usagef("name a file or --at, not both")
@@ -51,6 +54,7 @@ func (a *app) restoreCommand() *cobra.Command {
 			return a.restore(cmd.Context(), &r)
 		},
 	}
+	rolledBackFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&r.at, "at", "", "a position such as 6-43, of one stream; a time, such as 2026-11-29T12:00:00Z or 2h for two hours ago; or a backup file")
 	f.StringSliceVar(&r.streams, "streams", nil, "what to restore: "+chosenHelp+" (default: cluster at a position, else all that there is)")

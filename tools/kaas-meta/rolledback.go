@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/mattn/go-isatty"
@@ -49,6 +50,7 @@ func rebuildOptions(cmd *cobra.Command) (opt rebuild.Options, err error) {
 	if cmd.Flags().Lookup("dry-run") != nil {
 		opt.DryRun, err = cmd.Flags().GetBool("dry-run")
 	}
+	opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if isatty.IsTerminal(os.Stderr.Fd()) {
 		opt.Progress = progress
 	}
@@ -87,9 +89,6 @@ func (a *app) rebuilt(r *rebuild.Report, err error) error {
 	}
 	if r.NewID != "" {
 		a.say("the volume's ID is %s now; it was %s. Where cluster.id is set, set it to this, then start the brokers", r.NewID, orNone(r.OldID))
-		if r.OldID != "" {
-			a.say("meta/%s is left as it was, for whoever wants to look; nothing needs it", r.OldID)
-		}
 	}
 	return err
 }

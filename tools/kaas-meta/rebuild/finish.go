@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -66,10 +67,14 @@ func (r *run) finish(ctx context.Context, m *meta) error {
 	if err := r.mine(ctx, ErrRuns); err != nil && !r.opt.breaks.noFirstCheck {
 		return err
 	}
+	r.replacing = true
 	if err := r.v.Reidentify(ctx, r.s.ID(), m.id); err != nil {
 		return err
 	}
 	r.out.NewID = m.id
+	if es, err := r.v.ListFresh("meta"); err == nil && slices.ContainsFunc(es, func(e substrate.DirEntry) bool { return e.Name == r.out.OldID }) {
+		r.out.note("meta/%s is left as it was, for whoever wants to look; nothing needs it", r.out.OldID)
+	}
 	if !r.opt.breaks.noSealAgain {
 		again, err := r.v.SealAll(ctx, r.s.ID())
 		if err != nil {

@@ -93,27 +93,58 @@ func (r *Report) note(format string, a ...any) { r.Notes = append(r.Notes, fmt.S
 type run struct {
 	v   *substrate.Volume
 	opt Options
-	s   *substrate.Session // nil in a dry run
+	s   *substrate.Session // of this attempt; nil in a dry run
 	out Report
 	at  time.Time
+	led led // partitions that are claimed
+	// replacing says that volume/id may have been replaced: from there on nothing is tried again.
+	replacing bool
+}
+
+func newRun(v *substrate.Volume, opt Options) *run {
+	return &run{v: v, opt: opt, at: opt.Now(), out: Report{OldID: v.ID, DryRun: opt.DryRun, EpochMargin: opt.EpochMargin}, led: led{}}
+}
+
+// attempt does a step under a session of its own, with all others sealed, and does it again
+// where the volume refused, or a broker that runs has claimed above us meanwhile: that takes a
+// while to come back. Each step is idempotent (rule 2).
+func (r *run) attempt(ctx context.Context, step func(context.Context) error) (err error) {
+	const tries = 5
+	before := r.out
+	for range tries {
+		sealed := r.out.Sealed
+		r.out = before // of a try that failed only that counts
+		r.out.Sealed = sealed
+		if err = r.begin(ctx); err == nil {
+			err = running(step(ctx))
+		}
+		if r.s != nil {
+			_ = r.s.Close(context.WithoutCancel(ctx))
+		}
+		if err == nil || r.replacing || damaged(err) || substrate.IsFull(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // begin opens the session and seals all others.
-func begin(ctx context.Context, v *substrate.Volume, opt Options) (*run, error) {
-	r := &run{v: v, opt: opt, at: opt.Now(), out: Report{OldID: v.ID, DryRun: opt.DryRun, EpochMargin: opt.EpochMargin}}
-	if opt.DryRun {
-		return r, nil
+func (r *run) begin(ctx context.Context) error {
+	if r.opt.DryRun {
+		return nil
 	}
 	host, _ := os.Hostname() // for people
-	s, err := v.OpenSession(substrate.Identity{Role: substrate.RoleController, NodeID: -1, Host: host, PID: os.Getpid(), Started: r.at})
+	s, err := r.v.OpenSession(substrate.Identity{Role: substrate.RoleController, NodeID: -1, Host: host, PID: os.Getpid(), Started: r.at})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.s = s
-	if r.out.Sealed, err = v.SealAll(ctx, s.ID()); err != nil {
-		return nil, err
+	sealed, err := r.v.SealAll(ctx, s.ID())
+	r.out.Sealed += sealed
+	if err != nil {
+		return err
 	}
-	return r, r.sweep()
+	return r.sweep()
 }
 
 // sweep removes what an earlier run had begun to build: its session is sealed by now.
@@ -128,12 +159,6 @@ func (r *run) sweep() error {
 		}
 	}
 	return err
-}
-
-func (r *run) end(ctx context.Context) {
-	if r.s != nil {
-		_ = r.s.Close(ctx)
-	}
 }
 
 // floor is above all producer IDs, and all epochs of brokers, that were ever given out, if

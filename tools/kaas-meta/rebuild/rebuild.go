@@ -25,12 +25,9 @@ func Rebuild(ctx context.Context, v *substrate.Volume, opt Options) (*Report, er
 			return nil, fmt.Errorf("meta/%s: %w", v.ID, ErrThere)
 		}
 	}
-	r, err := begin(ctx, v, opt.withDefaults(1))
-	if err != nil {
-		return nil, err
-	}
-	defer r.end(context.WithoutCancel(ctx))
-	return &r.out, running(r.rebuild(ctx))
+	r := newRun(v, opt.withDefaults(1))
+	err := r.attempt(ctx, r.rebuild)
+	return &r.out, err
 }
 
 func (r *run) rebuild(ctx context.Context) error {

@@ -20,12 +20,12 @@ import (
 // RolledBack makes a volume usable that came back from a storage snapshot, of one moment, and
 // so has forgotten what brokers did since.
 func RolledBack(ctx context.Context, v *substrate.Volume, opt Options) (*Report, error) {
-	r, err := begin(ctx, v, opt.withDefaults(16))
-	if err != nil {
-		return nil, err
+	r := newRun(v, opt.withDefaults(16))
+	err := r.attempt(ctx, r.claimPartitions)
+	if err == nil {
+		err = r.attempt(ctx, r.rollBack)
 	}
-	defer r.end(context.WithoutCancel(ctx))
-	return &r.out, running(r.rollBack(ctx))
+	return &r.out, err
 }
 
 // shard is a coordinator's shard with its state.
@@ -48,16 +48,12 @@ func (r *run) rollBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	led, err := r.claimPartitions(ctx)
-	if err != nil {
-		return err
-	}
 	first := r.floor(cluster.NextProducerID())
 	fenced, next, err := r.fenceTransactions(cluster, ts, first)
 	if err != nil {
 		return err
 	}
-	cluster, err = apply(cluster, slices.Concat(r.raised(cluster, led, next), shardEpochs(cluster, gs, ts), fenced))
+	cluster, err = apply(cluster, slices.Concat(r.raised(cluster, next), shardEpochs(cluster, gs, ts), fenced))
 	if err != nil {
 		return err
 	}
@@ -98,14 +94,14 @@ type led map[txns.Partition]substrate.Epoch
 // claimPartitions claims every manifest above all that it shows, by the margin, and leaves a
 // closed base there. Whatever a broker that led before still removes of the history, which
 // the snapshot may need, is older than that.
-func (r *run) claimPartitions(ctx context.Context) (led, error) {
+func (r *run) claimPartitions(ctx context.Context) error {
 	dirs, err := r.partitionDirs()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := led{}
+	dirs = slices.DeleteFunc(dirs, func(p txns.Partition) bool { return r.led[p] > 0 })
 	var mu sync.Mutex
-	err = r.each(ctx, "partitions", len(dirs), func(ctx context.Context, i int) error {
+	return r.each(ctx, "partitions", len(dirs), func(ctx context.Context, i int) error {
 		p := dirs[i]
 		epoch, err := r.claimPartition(ctx, partition.ManifestStream(p.Topic, p.Index))
 		mu.Lock()
@@ -114,10 +110,11 @@ func (r *run) claimPartitions(ctx context.Context) (led, error) {
 			r.out.lose("partition %d of topic %s is damaged, and will be offline: %v", p.Index, p.Topic, err)
 			err = nil
 		}
-		out[p] = epoch
+		if err == nil {
+			r.led[p] = epoch
+		}
 		return err
 	})
-	return out, err
 }
 
 func (r *run) claimPartition(ctx context.Context, stream string) (substrate.Epoch, error) {
@@ -155,13 +152,13 @@ func (r *run) partitionDirs() (out []txns.Partition, err error) {
 }
 
 // raised is what the new cluster stream has above the old one.
-func (r *run) raised(c *projections.Cluster, at led, nextProducer int64) (fs []projections.Fact) {
+func (r *run) raised(c *projections.Cluster, nextProducer int64) (fs []projections.Fact) {
 	fs = append(fs, &projections.ProducerIDsAllocated{First: nextProducer - 1, Count: 1, Broker: -1})
 	fs = append(fs, r.fencedBrokers(c)...)
 	for _, t := range c.Topics() {
 		missing := 0
 		for i, p := range t.Partitions {
-			epoch, there := at[txns.Partition{Topic: t.ID, Index: int32(i)}]
+			epoch, there := r.led[txns.Partition{Topic: t.ID, Index: int32(i)}]
 			if !there {
 				missing++
 				epoch = substrate.Epoch(p.Epoch + r.opt.EpochMargin)

@@ -77,7 +77,7 @@ func putBack(t *testing.T, fs substrate.FS, from image) {
 // acknowledges is lost, and its manifest stays sound.
 func TestBrokersOfBeforeTheRollback(t *testing.T) {
 	led := 0
-	sweep.Run(t, 150, func(seed int64) error {
+	sweep.Run(t, 100, func(seed int64) error {
 		n, err := timeTravel(t, seed, 64)
 		led += n
 		return err

@@ -267,7 +267,7 @@ func (z *zombies) produce(ctx context.Context) func(*substrate.Session) error {
 // afterwards, whatever the tool said, unless it said that this may not be so.
 func TestZombies(t *testing.T) {
 	said := map[string]int{}
-	sweep.Run(t, 300, func(seed int64) error {
+	sweep.Run(t, 120, func(seed int64) error {
 		what, err := haunted(t, seed, breaks{})
 		said[what]++
 		return err
