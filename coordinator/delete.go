@@ -74,7 +74,14 @@ func (c *controller) removeDeleted(view *projections.Cluster) {
 // next controller does.
 func (c *controller) remove(id projections.TopicID, name string) {
 	b := c.b
-	if c.awaitClosed(c.ctx, id, b.Shown()) != nil || !b.removeDir(c.ctx, id, name) {
+	// A volume that has come back from a snapshot may have the topic alive.
+	mayRemove := func(ctx context.Context) error {
+		if l := b.leading(); l != nil {
+			return l.s.Check(ctx)
+		}
+		return errNotController
+	}
+	if c.awaitClosed(c.ctx, id, b.Shown()) != nil || !b.removeDir(c.ctx, id, name, mayRemove) {
 		return
 	}
 	var p pace
@@ -94,12 +101,12 @@ func (c *controller) remove(id projections.TopicID, name string) {
 	delete(c.mu.removing, id)
 }
 
-// removeDir removes a topic's directory under either of its names. It reports
-// false if the broker leaves first.
-func (b *Broker) removeDir(ctx context.Context, id projections.TopicID, name string) bool {
+// removeDir removes a topic's directory under either of its names, whenever may says that it
+// may. It reports false if the broker leaves first.
+func (b *Broker) removeDir(ctx context.Context, id projections.TopicID, name string, may func(context.Context) error) bool {
 	var p pace
 	for {
-		err := b.tryRemoveDir(id)
+		err := b.tryRemoveDir(id, may)
 		if err == nil {
 			return true
 		}
@@ -113,7 +120,7 @@ func (b *Broker) removeDir(ctx context.Context, id projections.TopicID, name str
 }
 
 // tryRemoveDir tries for a while, then makes room for the removal of others.
-func (b *Broker) tryRemoveDir(id projections.TopicID) error {
+func (b *Broker) tryRemoveDir(id projections.TopicID, may func(context.Context) error) error {
 	back, ok := takePlace(b.run, b.removals)
 	if !ok {
 		return b.run.Err()
@@ -121,12 +128,23 @@ func (b *Broker) tryRemoveDir(id projections.TopicID) error {
 	defer back()
 	ctx, cancel := context.WithTimeout(b.run, settle)
 	defer cancel()
-	return partition.DeleteTopicDir(ctx, b.v, id)
+	once, end := context.WithCancel(ctx)
+	end() // one try at a time, each after a look
+	var p pace
+	for {
+		err := may(ctx)
+		if err == nil {
+			err = partition.DeleteTopicDir(once, b.v, id)
+		}
+		if err == nil || !p.wait(ctx) {
+			return err
+		}
+	}
 }
 
 // discard removes a directory that this process has built and that was refused.
 func (b *Broker) discard(id projections.TopicID, name string) {
-	b.spawn(func() { b.removeDir(b.run, id, name) })
+	b.spawn(func() { b.removeDir(b.run, id, name, func(context.Context) error { return nil }) })
 }
 
 // sweepLeftovers finishes, at the begin of a term, what earlier processes left in topics/:

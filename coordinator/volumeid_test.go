@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,5 +106,43 @@ func TestManifestsTellOfTheirTopic(t *testing.T) {
 	ps, err := metalog.Positions(v, partition.ManifestStream(topic.ID, 0))
 	if err != nil || len(ps) != 4 { // birth, leader, configs, partitions
 		t.Errorf("%d entries of one partition (%v)", len(ps), err)
+	}
+}
+
+// The files of a deleted topic are about to be removed when the volume comes back from a
+// snapshot, in which the topic lives.
+func TestRemovalOfATopicEndsWithTheVolume(t *testing.T) {
+	v, f := mount(t, t.TempDir())
+	b := start(t, v, options(t))
+	topic := create(t, b, "orders", 1)
+	dir := partition.TopicDir(topic.ID)
+	tried := make(chan struct{}, 100)
+	f.set(func(op, name string) error {
+		if op == "rename" && strings.Contains(name, substrate.DeletedPrefix+topic.ID.String()) {
+			tried <- struct{}{}
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := b.DeleteTopic(ctx(t, 20*time.Second), topic.ID); err != nil {
+		t.Fatal(err)
+	}
+	<-tried
+	newID(t, f.DirFS, "restored")
+	if _, err := v.SealAll(ctx(t, 20*time.Second), "nobody"); err != nil {
+		t.Fatal(err)
+	}
+	for len(tried) > 0 {
+		<-tried
+	}
+	f.heal()
+	select {
+	case <-b.Done():
+	case <-ctx(t, 20*time.Second).Done():
+		t.Fatal("the broker goes on")
+	}
+	stop(t, b)
+	if there, err := exists(v, "topics", topic.ID.String()); err != nil || !there {
+		t.Errorf("%s is gone (%v)", dir, err)
 	}
 }

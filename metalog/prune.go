@@ -47,6 +47,11 @@ func (w *Writer[S]) prune(covered substrate.Position) {
 	if err != nil {
 		return
 	}
+	// Where the volume has come back from a snapshot, what is to be pruned may be the newest
+	// that it has. Then this session is sealed, or gone.
+	if w.s.Check(w.ctx) != nil {
+		return
+	}
 	excess := 0
 	if w.opt.RetentionEntries > 0 {
 		excess = len(all) - w.opt.RetentionEntries

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"kaas.dev/kaas/internal/substrate"
 )
 
 // doomed is a file that is to be unlinked: a committed manifest does without it.
@@ -64,9 +66,19 @@ func (p *Partition) reap() {
 			}
 			continue
 		}
+		// The manifest without it was committed long ago, perhaps. A volume that has come back
+		// from a snapshot since may need the file: then this session is sealed, or gone.
+		err := p.s.Check(p.ctx)
+		if errors.Is(err, substrate.ErrFenced) {
+			p.endReaping()
+			return
+		}
 		// Rule 2: whatever the answer, the end-state is what counts. On NFS a file that is
 		// open elsewhere may be refused for a while.
-		if err := p.unlink(d.id); err != nil {
+		if err == nil {
+			err = p.unlink(d.id)
+		}
+		if err != nil {
 			if try++; try == 10 {
 				p.cfg().Log.Warn("a segment that is no part of the log cannot be removed yet", "file", p.file(d.id), "err", err)
 			}
@@ -75,6 +87,13 @@ func (p *Partition) reap() {
 		}
 		try = 0
 	}
+}
+
+// endReaping leaves what is doomed to a later leader.
+func (p *Partition) endReaping() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.doomed, p.mu.reaping = nil, false
 }
 
 // nextDoomed takes the first file that is due, or tells how long until one is. There
