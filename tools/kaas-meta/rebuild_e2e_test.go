@@ -160,8 +160,9 @@ func TestRebuildEndToEnd(t *testing.T) {
 	if _, err := run("--dir", e.dir, "dump"); err == nil {
 		t.Fatal("the metadata is not lost")
 	}
-	has(t, e.meta("rebuild", "--dry-run"), "would be restored", "committed offsets")
-	has(t, e.meta("rebuild"), "topics with", "1 open transactions aborted", "does not come back: committed offsets", "the volume's ID is")
+	outs := e.runDoc("The metadata is lost", map[string]string{"DIR": e.dir})
+	has(t, outs[1], "would be restored", "committed offsets")
+	has(t, outs[2], "topics with", "1 open transactions aborted", "does not come back: committed offsets", "the volume's ID is")
 	check(t, e.Start(e.ctx))
 	orders.goesOn()
 	seen.goesOn()
@@ -255,7 +256,10 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 	check(t, e.Kill(1))
 	check(t, os.Rename(e.dir, e.dir+".lost"))
 	check(t, os.Rename(saved, e.dir))
-	has(t, e.meta("restore", "--volume-rolled-back"), "leader epochs raised by 16", "1 open transactions aborted", "the volume's ID is")
+	outs := e.runDoc("The volume was restored from last night's snapshot", map[string]string{"DIR": e.dir})
+	has(t, outs[1], "would be restored")
+	has(t, outs[3], "sound")
+	has(t, outs[2], "leader epochs raised by 16", "1 open transactions aborted", "the volume's ID is")
 	check(t, e.Run(e.ctx, 1))
 	check(t, e.TakeOver(e.ctx, 2))
 	check(t, e.TakeOver(e.ctx, 3))

@@ -28,6 +28,14 @@ func marginFlag(cmd *cobra.Command, def int32) {
 
 // rolledBack is restore --volume-rolled-back.
 func rolledBack(cmd *cobra.Command, a *app) error {
+	for _, other := range []string{"at", "streams", "group", "topic", "prune"} {
+		if f := cmd.Flags().Lookup(other); f != nil && f.Changed {
+			return usagef("--%s and --%s do not go together: the volume is restored whole", rolledBackFlag, other)
+		}
+	}
+	if cmd.Flags().NArg() > 0 {
+		return usagef("--%s takes no file: the volume is the backup", rolledBackFlag)
+	}
 	v, err := a.open()
 	if err != nil {
 		return err
@@ -45,7 +53,7 @@ func rebuildOptions(cmd *cobra.Command) (opt rebuild.Options, err error) {
 		return opt, err
 	}
 	if opt.EpochMargin < 1 || opt.EpochMargin > 10_000 {
-		return opt, fmt.Errorf("--epoch-margin %d: must be from 1 to 10000", opt.EpochMargin)
+		return opt, usagef("--epoch-margin %d: must be from 1 to 10000", opt.EpochMargin)
 	}
 	if cmd.Flags().Lookup("dry-run") != nil {
 		opt.DryRun, err = cmd.Flags().GetBool("dry-run")

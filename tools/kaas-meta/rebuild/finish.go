@@ -132,9 +132,17 @@ func claim[S any](ctx context.Context, r *run, stream string, sc *metalog.Schema
 
 // fold claims a stream for as long as we run, or only reads it where we are to change nothing.
 func fold[S any](ctx context.Context, r *run, stream string, sc *metalog.Schema[S]) (st S, epoch substrate.Epoch, err error) {
+	ok := loads(ctx, r, stream, sc)
 	if r.opt.DryRun {
-		snap, _, err := metalog.ReadState(ctx, r.v, stream, sc)
-		return snap.State, snap.Pos.Epoch, err
+		upTo, _, err := r.stray(stream, ok)
+		if err != nil {
+			return st, 0, err
+		}
+		snap, err := metalog.ReadStateAt(ctx, r.v, stream, upTo, sc)
+		return snap.State, upTo.Epoch, err
+	}
+	if err := r.mend(stream, ok); err != nil {
+		return st, 0, err
 	}
 	c, err := claim(ctx, r, stream, sc, 1)
 	return c.state, c.epoch, err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,7 +38,7 @@ type Options struct {
 
 // breaks takes single rules away, for the tests of the tests. early is a broker's, which
 // looks at the ID before it opens a session, and not after.
-type breaks struct{ noFirstCheck, noSealAgain, noLastCheck, early bool }
+type breaks struct{ noFirstCheck, noSealAgain, noLastCheck, early, noMend bool }
 
 func (o Options) withDefaults(margin int32) Options {
 	if o.EpochMargin < 1 {
@@ -96,7 +97,8 @@ type run struct {
 	s   *substrate.Session // of this attempt; nil in a dry run
 	out Report
 	at  time.Time
-	led led // partitions that are claimed
+	led led        // partitions that are claimed
+	mu  sync.Mutex // of led and out, where partitions are gone through side by side
 	// replacing says that volume/id may have been replaced: from there on nothing is tried again.
 	replacing bool
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sync"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
@@ -100,12 +99,11 @@ func (r *run) claimPartitions(ctx context.Context) error {
 		return err
 	}
 	dirs = slices.DeleteFunc(dirs, func(p txns.Partition) bool { return r.led[p] > 0 })
-	var mu sync.Mutex
 	return r.each(ctx, "partitions", len(dirs), func(ctx context.Context, i int) error {
 		p := dirs[i]
-		epoch, err := r.claimPartition(ctx, partition.ManifestStream(p.Topic, p.Index))
-		mu.Lock()
-		defer mu.Unlock()
+		epoch, err := r.claimPartition(ctx, p)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if damaged(err) {
 			r.out.lose("partition %d of topic %s is damaged, and will be offline: %v", p.Index, p.Topic, err)
 			err = nil
@@ -117,8 +115,12 @@ func (r *run) claimPartitions(ctx context.Context) error {
 	})
 }
 
-func (r *run) claimPartition(ctx context.Context, stream string) (substrate.Epoch, error) {
+func (r *run) claimPartition(ctx context.Context, p txns.Partition) (substrate.Epoch, error) {
+	stream := partition.ManifestStream(p.Topic, p.Index)
 	next, err := metalog.NextEpoch(r.v, stream)
+	if err == nil && !r.opt.DryRun {
+		err = r.mend(stream, r.hasFiles(ctx, p))
+	}
 	if err != nil || r.opt.DryRun {
 		return next + substrate.Epoch(r.opt.EpochMargin) - 1, err
 	}

@@ -33,15 +33,15 @@ type tool struct {
 var tools = map[string]tool{
 	"rolled back": {run: RolledBack, harm: func(*testing.T, *substrate.Volume) {},
 		after:   func(t *testing.T, v *substrate.Volume, was before) { rolledBack(t, v, was) },
-		asItWas: usable},
+		asItWas: asItWas},
 	"rebuild": {run: Rebuild, harm: func(t *testing.T, v *substrate.Volume) { ok(t, v.RemoveTree("meta")) },
 		after:   func(t *testing.T, v *substrate.Volume, _ before) { rebuilt(t, v) },
 		asItWas: func(*testing.T, *substrate.Volume, before) {}},
 }
 
-// usable checks that brokers find the volume as it was: the streams say the same, and
+// asItWas checks that brokers find the volume as it was: the streams say the same, and
 // their next owners claim them, above whatever the tool has claimed.
-func usable(t *testing.T, v *substrate.Volume, was before) {
+func asItWas(t *testing.T, v *substrate.Volume, was before) {
 	t.Helper()
 	cluster, gs, ts := v.MetaDir()+"/cluster", groups.Stream(v.MetaDir(), groupShard), txns.Stream(v.MetaDir(), txnShard)
 	if !state(t, v, cluster, projections.ClusterSchema()).Equal(was.cluster) {
