@@ -263,6 +263,7 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 	check(t, e.Run(e.ctx, 1))
 	check(t, e.TakeOver(e.ctx, 2))
 	check(t, e.TakeOver(e.ctx, 3))
+	e.adm = kadm.NewClient(e.client()) // one that knows no address of before
 	seen := e.watch(true)
 	orders = e.produce("orders", 4)
 	orders.goesOn()

@@ -124,6 +124,11 @@ func claim[S any](ctx context.Context, r *run, stream string, sc *metalog.Schema
 		if err == nil {
 			return claimed[S]{w, w.Committed().State, e}, nil
 		}
+		if damaged(err) { // whoever has claimed above us meanwhile may have pruned what we look for
+			if above, lerr := metalog.NextEpoch(r.v, stream); lerr == nil && above > e+1 {
+				err = fmt.Errorf("%w: %v", ErrRuns, err)
+			}
+		}
 		if !errors.Is(err, substrate.ErrEpochTaken) || ctx.Err() != nil {
 			return c, err
 		}

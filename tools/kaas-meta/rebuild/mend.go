@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
@@ -17,30 +18,25 @@ const asideExt = ".aside"
 // usable says why the state at a position of a stream cannot be gone on from, nil if it can.
 type usable func(substrate.Position) error
 
-// stray finds what a broker of before has written to a stream since the volume came back:
-// its entries go on from one that the volume has forgotten, and so come after a hole. upTo is
-// the newest entry that can be used, and what comes after it is stray. Holes are rare, and
-// only where one is anything is read. One that can be bridged is where history was pruned.
+// stray finds what a broker of before has written to a stream since the volume came back.
+// Its entries go on from one that the volume has forgotten, and so come after a hole, or
+// tell of bytes that are gone. upTo is the newest entry that can be used, and what comes
+// after it is stray. Where none can be, that has another cause, and nothing is.
 func (r *run) stray(stream string, ok usable) (upTo substrate.Position, stray []substrate.Position, err error) {
-	upTo, err = metalog.Newest(r.v, stream)
+	newest, err := metalog.Newest(r.v, stream)
+	if err != nil || ok(newest) == nil {
+		return newest, nil, err
+	}
+	ps, err := r.v.ListEntries(stream, newest.Epoch)
 	if err != nil {
-		return upTo, nil, err
+		return newest, nil, err
 	}
-	ps, err := r.v.ListEntries(stream, upTo.Epoch)
-	if err != nil {
-		return upTo, nil, err
-	}
-	last := len(ps)
-	for i := last - 1; i > 0; i-- {
-		if ps[i].Seq == ps[i-1].Seq+1 {
-			continue
+	for i, p := range slices.Backward(ps) {
+		if p.Less(newest) && ok(p) == nil {
+			return p, ps[i+1:], nil
 		}
-		if ok(ps[last-1]) == nil {
-			break
-		}
-		stray, last, upTo = append(stray, ps[i:last]...), i, ps[i-1]
 	}
-	return upTo, stray, nil
+	return newest, nil, nil
 }
 
 // mend sets stray entries aside, and a HEAD that names one of them.
@@ -63,7 +59,7 @@ func (r *run) mend(stream string, ok usable) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.out.note("%s: a broker went on after the volume came back, from what the volume has forgotten: %d entries from %s on are set aside (%s)",
-		stream, len(stray), stray[len(stray)-1], asideExt)
+		stream, len(stray), stray[0], asideExt)
 	return nil
 }
 
