@@ -263,6 +263,9 @@ func (p *Partition) removeDropped(before *Manifest) {
 			return
 		}
 	}
+	if p.s.Check(p.ctx) != nil { // see reap
+		return
+	}
 	if p.damagedTail {
 		// Rule 3: the committed manifest is ours and does without the file. This is evidence
 		// for people, and no state: where the rename does not happen, nothing depends on it.

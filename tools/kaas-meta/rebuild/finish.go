@@ -146,11 +146,24 @@ func fold[S any](ctx context.Context, r *run, stream string, sc *metalog.Schema[
 		snap, err := metalog.ReadStateAt(ctx, r.v, stream, upTo, sc)
 		return snap.State, upTo.Epoch, err
 	}
-	if err := r.mend(stream, ok); err != nil {
-		return st, 0, err
-	}
-	c, err := claim(ctx, r, stream, sc, 1)
+	c, err := claimMended(ctx, r, stream, sc, 1, ok)
 	return c.state, c.epoch, err
+}
+
+// claimMended claims a stream from which all that is stray is set aside. What was on its way
+// may come when that is done, and is set aside then.
+func claimMended[S any](ctx context.Context, r *run, stream string, sc *metalog.Schema[S], margin int32, ok usable) (c claimed[S], err error) {
+	const tries = 4
+	for range tries {
+		if err = r.mend(stream, ok); err == nil {
+			c, err = claim(ctx, r, stream, sc, margin)
+		}
+		if err == nil || !damaged(err) || ctx.Err() != nil {
+			break
+		}
+		margin = 1
+	}
+	return c, err
 }
 
 func apply(c *projections.Cluster, fs []projections.Fact) (*projections.Cluster, error) {

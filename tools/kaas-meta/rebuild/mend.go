@@ -27,13 +27,17 @@ func (r *run) stray(stream string, ok usable) (upTo substrate.Position, stray []
 	if err != nil || ok(newest) == nil {
 		return newest, nil, err
 	}
-	ps, err := r.v.ListEntries(stream, newest.Epoch)
+	ps, err := metalog.Positions(r.v, stream)
 	if err != nil {
 		return newest, nil, err
 	}
-	for i, p := range slices.Backward(ps) {
+	for _, p := range slices.Backward(ps) {
 		if p.Less(newest) && ok(p) == nil {
-			return p, ps[i+1:], nil
+			slices.Reverse(stray)
+			return p, stray, nil
+		}
+		if _, plug, err := metalog.ReadEntry(r.v, stream, p); err != nil || !plug {
+			stray = append(stray, p)
 		}
 	}
 	return newest, nil, nil
@@ -51,9 +55,11 @@ func (r *run) mend(stream string, ok usable) error {
 			return fmt.Errorf("set aside what was written after the volume came back: %w", err)
 		}
 	}
-	if h, there := r.v.ReadHead(stream, upTo.Epoch); there && upTo.Less(h) {
-		if err := aside(path.Join(stream, substrate.EpochName(upTo.Epoch), substrate.HeadName)); err != nil {
-			return err
+	for e := upTo.Epoch; e <= stray[len(stray)-1].Epoch; e++ {
+		if h, there := r.v.ReadHead(stream, e); there && upTo.Less(h) {
+			if err := aside(path.Join(stream, substrate.EpochName(e), substrate.HeadName)); err != nil {
+				return err
+			}
 		}
 	}
 	r.mu.Lock()

@@ -118,13 +118,10 @@ func (r *run) claimPartitions(ctx context.Context) error {
 func (r *run) claimPartition(ctx context.Context, p txns.Partition) (substrate.Epoch, error) {
 	stream := partition.ManifestStream(p.Topic, p.Index)
 	next, err := metalog.NextEpoch(r.v, stream)
-	if err == nil && !r.opt.DryRun {
-		err = r.mend(stream, r.hasFiles(ctx, p))
-	}
 	if err != nil || r.opt.DryRun {
 		return next + substrate.Epoch(r.opt.EpochMargin) - 1, err
 	}
-	c, err := claim(ctx, r, stream, partition.ManifestSchema(), r.opt.EpochMargin)
+	c, err := claimMended(ctx, r, stream, partition.ManifestSchema(), r.opt.EpochMargin, r.hasFiles(ctx, p))
 	if err != nil {
 		return next + substrate.Epoch(r.opt.EpochMargin) - 1, err
 	}
