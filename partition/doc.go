@@ -24,6 +24,8 @@
 //     recovery point into a segment of its own before it shows any of it.
 //   - After a failed write or fdatasync the partition has failed; nothing is tried again
 //     and believed.
+//   - The manifest tells what the cluster knows of the topic ([About]): the leader adds it
+//     when it takes over and whenever that changes, in an entry of its own.
 //   - What is known of idempotent producers is what replaying the log gives (but for those
 //     idle for too long, and batches that retention removed). A batch is judged where its
 //     offset is given. The manifest has the state as of its recovery point, never beyond;
