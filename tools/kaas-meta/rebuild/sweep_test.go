@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,7 +307,8 @@ func haunted(t *testing.T, seed int64, b breaks) (said string, err error) {
 		v, _ := populate(t, sim.Server())
 		ctx, cancel := context.WithCancel(bg)
 		z := &zombies{offset: 42}
-		running := 3
+		var running atomic.Int32
+		running.Store(3)
 		end := make(chan struct{}, 3)
 		volume := func(name string) *substrate.Volume {
 			return &substrate.Volume{FS: sim.Host(name).Process(), NewID: sweep.IDs(name), ID: v.ID}
@@ -318,29 +320,33 @@ func haunted(t *testing.T, seed int64, b breaks) (said string, err error) {
 		}
 		go func() {
 			z.broker(ctx, volume("b"), b.early, rest(1), z.commitOffsets(ctx))
-			running--
+			running.Add(-1)
 			end <- struct{}{}
 		}()
-		go func() { z.broker(ctx, volume("c"), b.early, rest(2), z.produce(ctx)); running--; end <- struct{}{} }()
+		go func() {
+			z.broker(ctx, volume("c"), b.early, rest(2), z.produce(ctx))
+			running.Add(-1)
+			end <- struct{}{}
+		}()
 		var terr error
-		over := false
+		var over atomic.Bool
 		wait := time.Duration(rng.IntN(3000)) * time.Millisecond
 		go func() {
 			sweep.Pause(ctx, wait)
 			opt := opts()
 			opt.breaks = b
 			_, terr = RolledBack(ctx, volume("a"), opt)
-			over = true
-			running--
+			over.Store(true)
+			running.Add(-1)
 			end <- struct{}{}
 		}()
 		freezes(sim, rng)
 		until := 0
 		rerr := sim.Run(func() bool {
-			if over && until == 0 {
+			if over.Load() && until == 0 {
 				until = sim.Ops() + 400 // the zombies go on for a while
 			}
-			return over && (running == 0 || sim.Ops() > until) || sim.Ops() > 20_000
+			return over.Load() && (running.Load() == 0 || sim.Ops() > until) || sim.Ops() > 20_000
 		})
 		cancel()
 		sim.Stop()
@@ -351,7 +357,7 @@ func haunted(t *testing.T, seed int64, b breaks) (said string, err error) {
 			err = rerr
 			return
 		}
-		said, err = z.judge(t, sim, terr, over)
+		said, err = z.judge(t, sim, terr, over.Load())
 		if err != nil {
 			err = fmt.Errorf("%w (the tool said %v)\n%s", err, terr, strings.Join(sim.Trace(), "\n"))
 		}
