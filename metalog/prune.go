@@ -47,15 +47,11 @@ func (w *Writer[S]) prune(covered substrate.Position) {
 	if err != nil {
 		return
 	}
-	// Where the volume has come back from a snapshot, what is to be pruned may be the newest
-	// that it has. Then this session is sealed, or gone.
-	if w.s.Check(w.ctx) != nil {
-		return
-	}
 	excess := 0
 	if w.opt.RetentionEntries > 0 {
 		excess = len(all) - w.opt.RetentionEntries
 	}
+	checked := false
 	for i, p := range all {
 		if !p.Less(covered) || w.ctx.Err() != nil {
 			return
@@ -63,6 +59,12 @@ func (w *Writer[S]) prune(covered substrate.Position) {
 		if i >= excess && !w.expired(p) {
 			return
 		}
+		// Where the volume has come back from a snapshot, what is to be pruned may be the newest
+		// that it has. Then this session is sealed, or gone.
+		if !checked && w.s.Check(w.ctx) != nil {
+			return
+		}
+		checked = true
 		name := path.Join(w.stream, substrate.EpochName(p.Epoch), substrate.EntryName(p))
 		if err := w.v.Remove(name); err != nil && !isNotExist(err) {
 			return
