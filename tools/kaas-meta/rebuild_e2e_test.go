@@ -67,7 +67,7 @@ type checked struct {
 func (e *lab) watch(groups bool) *checked {
 	e.t.Helper()
 	c := &checked{e: e, log: history.NewRecorder(1, nil)}
-	c.env = &load.Env{Seeds: e.Addrs(), Log: c.log, Topics: load.Topics(), Rate: 50, Seed: 1}
+	c.env = &load.Env{Seeds: e.Addrs(), Log: c.log, Topics: load.Topics(false), Rate: 50, Seed: 1}
 	check(e.t, c.env.MakeTopics(e.ctx))
 	c.writers, c.readers = c.env.Writers()[:5], c.env.Readers()
 	if groups {
