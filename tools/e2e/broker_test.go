@@ -71,6 +71,9 @@ var buildBroker = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == franzCopierArg {
+		os.Exit(franzCopierMain(os.Args[2:]))
+	}
 	code := m.Run()
 	if os.Getenv("KAAS_E2E") != "" && foreign == "" {
 		if bin, err := buildBroker(); err == nil {

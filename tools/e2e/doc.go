@@ -9,9 +9,11 @@
 //	KAAS_E2E_MB=200                     megabytes of text to send; 50 unless told otherwise
 //	KAAS_E2E_CLASSPATH=...              jars with the Java tools; java/pom.xml names them, Maven finds them
 //	KAAS_E2E_SEED=N                     seed of what groups do by chance, as a run has printed it
-//	KAAS_E2E_KINDS=...                  names of the groups of TestGroupsOfAllMakes to run; all unless given
+//	KAAS_E2E_EOS=90s                    for how long TestExactlyOnceOfAllMakes makes faults: 5 minutes where all is run, or 45 seconds
+//	KAAS_E2E_KINDS=...                  names of the groups of TestGroupsOfAllMakes, or of the makes of TestExactlyOnceOfAllMakes,
+//	                                    to run; all unless given
 //	KAAS_E2E_BROKER=FILE                a program that runs in the broker's place: with ../as-kafka, the tests of
-//	                                    groups show that they ask for nothing that Apache Kafka does not do
+//	                                    groups and transactions show that they ask for nothing that Apache Kafka does not do
 //
 // Without KAAS_E2E every test skips, so that "go test ./..." needs only Go.
 //
@@ -37,6 +39,8 @@
 //   - Topics are copied in transactions, each record once and no aborted one, while brokers and
 //     coordinators are killed: by franz-go's group sessions and by Kafka's own copier. A zombie
 //     is refused by every partition, and Kafka's tool ends what is left open.
+//   - franz-go, librdkafka and Kafka Streams do so side by side while processes of theirs are
+//     stopped until others have their place, and go on: each of these is turned away.
 //   - One broker coordinates a group, and its loss ends no member's session.
 //   - An acks=all answer is sent only after write, fdatasync and the Check's rename,
 //     each finished before the next began, as the kernel saw them.
