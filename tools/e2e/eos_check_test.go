@@ -106,6 +106,18 @@ type logged struct {
 	committed, aborted int // transactions; at least, where a client does not take a new epoch for each
 }
 
+// wantNumbers wants a topic that nobody writes in transactions to have what was sent.
+func wantNumbers(t *testing.T, ctx context.Context, client func(...kgo.Opt) *kgo.Client, topic string, sent [eosParts]int) {
+	t.Helper()
+	var c copied
+	cl := client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	readTo(t, ctx, cl, closedEnds(t, ctx, kadm.NewClient(cl), topic), func(r *kgo.Record) { c.saw(r.Partition, r.Offset, string(r.Value)) })
+	c.tell(t, topic)
+	if got := c.progress(); got != sent {
+		t.Errorf("%s has %v records, want %v", topic, got, sent)
+	}
+}
+
 // finally reads a topic to its end, where no transaction may be open, and wants the numbers up
 // to what was sent in it, and nothing else.
 func finally(t *testing.T, ctx context.Context, client func(...kgo.Opt) *kgo.Client, topic string, sent [eosParts]int) (l logged) {

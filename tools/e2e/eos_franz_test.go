@@ -23,6 +23,8 @@ const (
 	franzAbortEvery = 7
 )
 
+const refusedByGroup = "refused the group has given its partitions to another"
+
 type franzCopier struct{ bootstrap, group, in, out, id string }
 
 func franzCopierMain(args []string) int {
@@ -58,7 +60,8 @@ func (c *franzCopier) run(ctx context.Context) error {
 		kgo.TransactionalID(c.id), kgo.TransactionTimeout(eosTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumerGroup(c.group), kgo.ConsumeTopics(c.in), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(eosSession), kgo.HeartbeatInterval(500*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(200*time.Millisecond))
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(200*time.Millisecond),
+		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { fmt.Println(refusedByGroup) }))
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (c *franzCopier) transaction(s *kgo.GroupTransactSession, fs kgo.Fetches, a
 	case err != nil:
 		return fmt.Errorf("end: %w", err)
 	case !ok && failed == nil && !abort:
-		fmt.Println("refused", "the group has given its partitions to another")
+		fmt.Println(refusedByGroup)
 	}
 	return nil
 }

@@ -16,9 +16,17 @@ import (
 )
 
 const (
-	eosPatience = 90 * time.Second // with what has to come in the end
-	eosLastly   = 25 * time.Second // before the end no zombie is made any more
+	eosAway     = 10 * time.Second
+	eosAwayOnce = 5 // so many kills, the broker is away for longer than sessions and transactions last
 )
+
+// eosPatience is how long is waited for what has to come.
+var eosPatience = func() time.Duration {
+	if foreign != "" {
+		return 5 * time.Minute
+	}
+	return 2 * time.Minute
+}()
 
 // eosTime is for how long there are traffic and faults.
 func eosTime(t *testing.T) time.Duration {
@@ -42,12 +50,11 @@ func eosTime(t *testing.T) time.Duration {
 // any time and in the end.
 func TestExactlyOnceOfAllMakes(t *testing.T) {
 	need(t, "gcc", "javac")
-	kinds := []copierKind{franzCopiers(t), rdkafkaCopiers(t), streamsCopiers(t)}
 	b := startBroker(t, "group.initial.rebalance.delay.ms=500", "transaction.abort.timed.out.transaction.cleanup.interval.ms=500")
 	var loops []*eosLoop
-	for _, kind := range kinds {
-		if only := os.Getenv("KAAS_E2E_KINDS"); only == "" || strings.Contains(only, kind.name) {
-			loops = append(loops, newEosLoop(t, b, kind))
+	for name, kind := range map[string]func(*testing.T) copierKind{"franz-go": franzCopiers, "librdkafka": rdkafkaCopiers, "streams": streamsCopiers} {
+		if only := os.Getenv("KAAS_E2E_KINDS"); only == "" || strings.Contains(only, name) {
+			loops = append(loops, newEosLoop(t, b, name, kind(t)))
 		}
 	}
 	r := &eosRun{t: t, b: b, loops: loops}
@@ -63,9 +70,9 @@ type eosRun struct {
 	kills int
 }
 
-func newEosLoop(t *testing.T, b *broker, kind copierKind) *eosLoop {
+func newEosLoop(t *testing.T, b *broker, name string, kind copierKind) *eosLoop {
 	t.Helper()
-	l := &eosLoop{copierKind: kind, t: t, addr: b.addr, client: func(opts ...kgo.Opt) *kgo.Client {
+	l := &eosLoop{name: name, copierKind: kind, t: t, addr: b.addr, client: func(opts ...kgo.Opt) *kgo.Client {
 		cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.addr), kgo.MetadataMinAge(20 * time.Millisecond), kgo.FetchMaxWait(200 * time.Millisecond)}, opts...)...)
 		if err != nil {
 			t.Fatal(err)
@@ -88,20 +95,21 @@ func (r *eosRun) run(most time.Duration) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
 	var readers, producers, zombies sync.WaitGroup
-	traffic, stop := context.WithTimeout(ctx, most)
+	traffic, stop := context.WithCancel(ctx)
 	defer stop()
-	haunted, rest := context.WithTimeout(ctx, most-eosLastly)
+	faults, rest := context.WithTimeout(ctx, most)
 	defer rest()
 	for _, l := range r.loops {
 		l.start()
 		follower := l.client(kgo.ConsumeTopics(l.out()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 		readers.Go(func() { l.seen.follow(ctx, follower) })
 		producers.Go(func() { l.produce(traffic) })
-		zombies.Go(func() { l.haunt(haunted) })
+		zombies.Go(func() { l.haunt(faults) })
 	}
-	r.killing(traffic)
+	r.killing(faults)
 	ended := time.Now()
 	zombies.Wait()
+	stop()
 	producers.Wait()
 	for _, l := range r.loops {
 		r.copied(l)
@@ -122,6 +130,9 @@ func (r *eosRun) killing(ctx context.Context) {
 	for wait(ctx, killEvery) {
 		r.kills++
 		r.b.kill()
+		if r.kills%eosAwayOnce == eosAwayOnce-1 {
+			wait(r.t.Context(), eosAway)
+		}
 		r.b.start()
 	}
 }
@@ -154,6 +165,7 @@ func (r *eosRun) judge() {
 		t.Error("nothing was interrupted")
 	}
 	for _, l := range r.loops {
+		wantNumbers(t, ctx, l.client, l.in(), l.soFar())
 		l.seen.tell(t, l.out())
 		got := finally(t, ctx, l.client, l.out(), l.soFar())
 		t.Logf("%s: %d records copied; %d transactions committed and %d aborted, with %d records of which %d were aborted on purpose; "+
@@ -180,7 +192,7 @@ func franzCopiers(t *testing.T) copierKind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return copierKind{name: "franz-go", ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string) *exec.Cmd {
+	return copierKind{ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string) *exec.Cmd {
 		return exec.Command(self, append([]string{franzCopierArg}, l.flags(id)...)...)
 	}}
 }
@@ -193,7 +205,7 @@ func rdkafkaCopiers(t *testing.T) copierKind {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the client: %v\n%s", err, out)
 	}
-	return copierKind{name: "librdkafka", ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string) *exec.Cmd {
+	return copierKind{ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string) *exec.Cmd {
 		return exec.Command(bin, l.flags(id)...)
 	}}
 }
@@ -207,7 +219,7 @@ func streamsCopiers(t *testing.T) copierKind {
 		t.Fatalf("compile the application: %v\n%s", err, out)
 	}
 	return copierKind{
-		name: "streams", lives: true,
+		lives:   true,
 		fenced:  regexp.MustCompile(`Detected that the thread is being fenced`),
 		refused: regexp.MustCompile(`lost due to missed rebalance`),
 		command: func(l *eosLoop, id string) *exec.Cmd {

@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	eosCopiers = 2                // processes of a loop
-	eosSession = 6 * time.Second  // of their consumers
-	eosTimeout = 8 * time.Second  // of their transactions
-	zombieFor  = 10 * time.Second // it stands still at least; its group and its coordinator are done with it then
+	eosCopiers  = 2                // processes of a loop
+	eosSession  = 6 * time.Second  // of their consumers
+	eosTimeout  = 8 * time.Second  // of their transactions
+	zombieFor   = 10 * time.Second // it stands still at least; its group and its coordinator are done with it then
+	mostZombies = 8                // where none is turned away
 )
 
 // eosLoop is a topic, a copy of it, and the processes that copy, of one make.
 type eosLoop struct {
+	name string
 	copierKind
 	t      *testing.T
 	client func(...kgo.Opt) *kgo.Client
@@ -154,10 +156,11 @@ func (l *eosLoop) at(place int) *copierProcess {
 	return l.mu.now[place]
 }
 
-// haunt makes one process after the other a zombie, until ctx ends. Every second of them is
-// replaced by one with its ID meanwhile, where that can be.
+// haunt makes one process after the other a zombie, until ctx ends, and a few times more if none
+// of them has been turned away: it may have had nothing at that moment. Half of them are replaced
+// by one with the same ID meanwhile, where that can be.
 func (l *eosLoop) haunt(ctx context.Context) {
-	for n := 0; wait(ctx, 3*time.Second); n++ {
+	for n := 0; wait(ctx, 3*time.Second) || n < mostZombies && !l.t.Failed() && l.fenced.Load()+l.refused.Load() == 0; n++ {
 		l.zombie(n%eosCopiers, l.ids && n/eosCopiers%2 == 0)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 // copierKind is a make of client that copies.
 type copierKind struct {
-	name string
 	// command makes a process that copies. Of two with one ID the later one has the place of
 	// the other; nil where an ID cannot be given.
 	command func(l *eosLoop, id string) *exec.Cmd

@@ -9,7 +9,7 @@
 //
 // It tells what it is told, a line each:
 //
-//	refused WHY    its group does not know it any more, and the transaction is aborted
+//	refused WHY    its group does not know it any more, and what is open is aborted
 //	fenced WHY     another has its place; it ends
 //	again WHY      it cannot go on, and ends, to be started again
 //
@@ -135,8 +135,13 @@ func (m *copier) forget() {
 // commit what it had as a member of an earlier one.
 func (m *copier) rebalance(c *kafka.Consumer, ev kafka.Event) (err error) {
 	m.forget()
-	if _, ok := ev.(kafka.AssignedPartitions); ok {
+	switch ev.(type) {
+	case kafka.AssignedPartitions:
 		m.meta, err = c.GetConsumerGroupMetadata()
+	case kafka.RevokedPartitions:
+		if c.AssignmentLost() {
+			fmt.Println("refused the group has given its partitions to another")
+		}
 	}
 	return err
 }
