@@ -25,7 +25,10 @@ const (
 
 const refusedByGroup = "refused the group has given its partitions to another"
 
-type franzCopier struct{ bootstrap, group, in, out, id string }
+type franzCopier struct {
+	bootstrap, group, in, out, id string
+	timeout                       time.Duration
+}
 
 func franzCopierMain(args []string) int {
 	var c franzCopier
@@ -35,6 +38,7 @@ func franzCopierMain(args []string) int {
 	f.StringVar(&c.in, "in", "", "")
 	f.StringVar(&c.out, "out", "", "")
 	f.StringVar(&c.id, "id", "", "")
+	f.DurationVar(&c.timeout, "timeout", 0, "")
 	_ = f.Parse(args) // it exits
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -57,7 +61,7 @@ func franzWord(err error) string {
 
 func (c *franzCopier) run(ctx context.Context) error {
 	s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(c.bootstrap), kgo.MetadataMinAge(20*time.Millisecond),
-		kgo.TransactionalID(c.id), kgo.TransactionTimeout(eosTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.TransactionalID(c.id), kgo.TransactionTimeout(c.timeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumerGroup(c.group), kgo.ConsumeTopics(c.in), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(eosSession), kgo.HeartbeatInterval(500*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(200*time.Millisecond),

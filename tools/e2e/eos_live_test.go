@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -192,8 +193,8 @@ func franzCopiers(t *testing.T) copierKind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return copierKind{ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string) *exec.Cmd {
-		return exec.Command(self, append([]string{franzCopierArg}, l.flags(id)...)...)
+	return copierKind{ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string, timeout time.Duration) *exec.Cmd {
+		return exec.Command(self, append([]string{franzCopierArg}, l.flags(id, timeout)...)...)
 	}}
 }
 
@@ -205,8 +206,8 @@ func rdkafkaCopiers(t *testing.T) copierKind {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the client: %v\n%s", err, out)
 	}
-	return copierKind{ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string) *exec.Cmd {
-		return exec.Command(bin, l.flags(id)...)
+	return copierKind{ids: true, fenced: copierFenced, refused: copierRefused, command: func(l *eosLoop, id string, timeout time.Duration) *exec.Cmd {
+		return exec.Command(bin, l.flags(id, timeout)...)
 	}}
 }
 
@@ -222,12 +223,12 @@ func streamsCopiers(t *testing.T) copierKind {
 		lives:   true,
 		fenced:  regexp.MustCompile(`Detected that the thread is being fenced`),
 		refused: regexp.MustCompile(`lost due to missed rebalance`),
-		command: func(l *eosLoop, id string) *exec.Cmd {
+		command: func(l *eosLoop, id string, timeout time.Duration) *exec.Cmd {
 			return exec.Command("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 				"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 				"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients=error",
 				"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.streams.processor.internals.StreamsRebalanceListener=info",
-				"-cp", classes+string(os.PathListSeparator)+cp, "Copier", l.addr, l.group(), l.in(), l.out(), filepath.Join(classes, id))
+				"-cp", classes+string(os.PathListSeparator)+cp, "Copier", l.addr, l.group(), l.in(), l.out(), filepath.Join(classes, id), strconv.FormatInt(timeout.Milliseconds(), 10))
 		},
 	}
 }

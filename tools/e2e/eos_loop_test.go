@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -20,6 +21,10 @@ const (
 	zombieFor   = 10 * time.Second // it stands still at least; its group and its coordinator are done with it then
 	mostZombies = 8                // where none is turned away
 )
+
+// eosTimeouts are those of transactions, by the place of a process. The coordinator of
+// transactions is done with a zombie of the one place, and only its group with one of the other.
+var eosTimeouts = [eosCopiers]time.Duration{8 * time.Second, 30 * time.Second}
 
 // eosLoop is a topic, a copy of it, and the processes that copy, of one make.
 type eosLoop struct {
@@ -47,8 +52,8 @@ func (l *eosLoop) out() string   { return l.name + "-copy" }
 func (l *eosLoop) group() string { return l.name + "-group" }
 
 // flags are those of the copiers that are in Go.
-func (l *eosLoop) flags(id string) []string {
-	return []string{"-bootstrap", l.addr, "-group", l.group(), "-in", l.in(), "-out", l.out(), "-id", id}
+func (l *eosLoop) flags(id string, timeout time.Duration) []string {
+	return []string{"-bootstrap", l.addr, "-group", l.group(), "-in", l.in(), "-out", l.out(), "-id", id, "-timeout", timeout.String()}
 }
 
 func (l *eosLoop) soFar() (n [eosParts]int) {
@@ -86,7 +91,7 @@ func (l *eosLoop) begin(place int) *copierProcess {
 		return nil
 	}
 	id := fmt.Sprintf("%s-%d", l.name, place)
-	c := &copierProcess{id: id, kind: &l.copierKind, cmd: l.command(l, id)}
+	c := &copierProcess{id: id, kind: &l.copierKind, cmd: l.command(l, id, eosTimeouts[place])}
 	if err := c.start(); err != nil {
 		l.t.Error(err)
 		return nil
@@ -161,7 +166,7 @@ func (l *eosLoop) at(place int) *copierProcess {
 // by one with the same ID meanwhile, where that can be.
 func (l *eosLoop) haunt(ctx context.Context) {
 	for n := 0; wait(ctx, 3*time.Second) || n < mostZombies && !l.t.Failed() && l.fenced.Load()+l.refused.Load() == 0; n++ {
-		l.zombie(n%eosCopiers, l.ids && n/eosCopiers%2 == 0)
+		l.zombie(n%eosCopiers, l.ids && (n%4 == 0 || n%4 == 3))
 	}
 }
 
@@ -185,7 +190,11 @@ func (l *eosLoop) zombie(place int, replace bool) {
 		l.keepers.Go(func() { l.keep(place) })
 	}
 	wait(l.t.Context(), zombieFor)
-	if !l.awaitPast(had, z.id+" stands still") {
+	if eosTimeouts[place] < zombieFor || replace {
+		if !l.awaitPast(had, z.id+" stands still") {
+			return
+		}
+	} else if !l.awaitAlone(z.id + " stands still") { // its transaction is in the way of who reads
 		return
 	}
 	l.zombies.Add(1)
@@ -197,11 +206,31 @@ func (l *eosLoop) zombie(place int, replace bool) {
 // awaitPast waits until every partition has more copied than it had.
 func (l *eosLoop) awaitPast(had [eosParts]int, when string) bool {
 	l.t.Helper()
+	return l.await(func(context.Context) bool { return l.seen.past(had) }, func() {
+		l.t.Errorf("%s: nobody goes on within %v: %v is copied, and there was %v", when, eosPatience, l.seen.progress(), had)
+	})
+}
+
+// awaitAlone waits until there is one member less than there are processes, and that has all.
+func (l *eosLoop) awaitAlone(when string) bool {
+	l.t.Helper()
+	adm, was := kadm.NewClient(l.client()), ""
+	return l.await(func(ctx context.Context) bool {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		gs, err := adm.DescribeGroups(ctx, l.group())
+		g := gs[l.group()]
+		was = fmt.Sprintf("%d members, %s, %v, %v", len(g.Members), g.State, g.Err, err)
+		return err == nil && g.Err == nil && g.State == "Stable" && len(g.Members) == eosCopiers-1
+	}, func() { l.t.Errorf("%s: its group has not put it out within %v: %s", when, eosPatience, was) })
+}
+
+func (l *eosLoop) await(ok func(context.Context) bool, otherwise func()) bool {
 	late, cancel := context.WithTimeout(l.t.Context(), eosPatience)
 	defer cancel()
-	for !l.seen.past(had) {
+	for !ok(late) {
 		if !wait(late, 50*time.Millisecond) {
-			l.t.Errorf("%s: nobody goes on within %v: %v is copied, and there was %v", when, eosPatience, l.seen.progress(), had)
+			otherwise()
 			return false
 		}
 	}

@@ -15,7 +15,7 @@ import (
 type copierKind struct {
 	// command makes a process that copies. Of two with one ID the later one has the place of
 	// the other; nil where an ID cannot be given.
-	command func(l *eosLoop, id string) *exec.Cmd
+	command func(l *eosLoop, id string, timeout time.Duration) *exec.Cmd
 	ids     bool           // two processes can have one transactional ID
 	lives   bool           // a process goes on by itself after whatever it is told
 	fenced  *regexp.Regexp // in a line, where it is told that another has its place

@@ -1,7 +1,7 @@
 // Command rdkafka-copier copies a topic in transactions, with librdkafka. It is of a module of
 // its own, since it needs cgo and carries the library.
 //
-//	rdkafka-copier -bootstrap ADDRS -group G -in TOPIC -out TOPIC -id TRANSACTIONAL-ID
+//	rdkafka-copier -bootstrap ADDRS -group G -in TOPIC -out TOPIC -id TRANSACTIONAL-ID -timeout 8s
 //
 // A record is copied to the partition that has the number of its own, and the offsets of what
 // was read are part of the transaction. Every few transactions it writes copies that are not to
@@ -37,7 +37,10 @@ const (
 	notSeen    = "aborted " // in front of what is aborted
 )
 
-type options struct{ bootstrap, group, in, out, id string }
+type options struct {
+	bootstrap, group, in, out, id string
+	timeout                       time.Duration
+}
 
 func main() {
 	var o options
@@ -46,6 +49,7 @@ func main() {
 	flag.StringVar(&o.in, "in", "", "the topic that is read")
 	flag.StringVar(&o.out, "out", "", "the topic that is written")
 	flag.StringVar(&o.id, "id", "", "the transactional ID")
+	flag.DurationVar(&o.timeout, "timeout", time.Minute, "of a transaction")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Println(word(err), err)
@@ -79,7 +83,7 @@ func run(o options) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 	p, err := kafka.NewProducer(&kafka.ConfigMap{
-		"bootstrap.servers": o.bootstrap, "transactional.id": o.id, "transaction.timeout.ms": 8000, "reconnect.backoff.max.ms": 500,
+		"bootstrap.servers": o.bootstrap, "transactional.id": o.id, "transaction.timeout.ms": int(o.timeout.Milliseconds()), "reconnect.backoff.max.ms": 500,
 		"go.delivery.reports": false, "linger.ms": 5, // a commit tells what was not delivered
 	})
 	if err != nil {

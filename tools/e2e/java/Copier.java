@@ -22,7 +22,7 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Copies a topic with Kafka Streams, exactly once.
  *
- * <p>Copier BOOTSTRAP GROUP IN OUT DIRECTORY
+ * <p>Copier BOOTSTRAP GROUP IN OUT DIRECTORY TRANSACTION-TIMEOUT
  *
  * <p>A record is copied to the partition that has the number of its own. How many there were of a
  * partition is counted in a store, whose changes are part of the transactions. A record that is not
@@ -42,7 +42,7 @@ public final class Copier {
     p.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
     p.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
     p.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);
-    p.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 8000);
+    p.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), args[5]);
     p.put(StreamsConfig.producerPrefix("reconnect.backoff.max.ms"), 500);
     p.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
     p.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
