@@ -63,11 +63,18 @@ func (c *copied) tell(t *testing.T, what string) {
 	}
 }
 
-// follow reads a topic as far as it is committed, until ctx ends.
-func (c *copied) follow(ctx context.Context, cl *kgo.Client) {
-	for ctx.Err() == nil {
+// follow reads a topic as far as it is committed, until ctx ends or something is wrong.
+func (c *copied) follow(ctx context.Context, t *testing.T, cl *kgo.Client, what string) {
+	for ctx.Err() == nil && !c.isWrong() {
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { c.saw(r.Partition, r.Offset, string(r.Value)) })
 	}
+	c.tell(t, what)
+}
+
+func (c *copied) isWrong() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.wrong) > 0
 }
 
 // A check that finds nothing proves nothing unless it would.

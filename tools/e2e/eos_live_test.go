@@ -103,11 +103,12 @@ func (r *eosRun) run(most time.Duration) {
 	for _, l := range r.loops {
 		l.start()
 		follower := l.client(kgo.ConsumeTopics(l.out()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-		readers.Go(func() { l.seen.follow(ctx, follower) })
+		readers.Go(func() { l.seen.follow(ctx, r.t, follower, l.out()) })
 		producers.Go(func() { l.produce(traffic) })
 		zombies.Go(func() { l.haunt(faults) })
 	}
 	r.killing(faults)
+	rest() // if it has failed
 	ended := time.Now()
 	zombies.Wait()
 	stop()
@@ -126,9 +127,9 @@ func (r *eosRun) run(most time.Duration) {
 	r.t.Logf("all clients have ended %v after the last fault", time.Since(ended).Round(time.Millisecond))
 }
 
-// killing kills the broker and starts it, again and again until ctx ends.
+// killing kills the broker and starts it, again and again until ctx ends, or it has failed.
 func (r *eosRun) killing(ctx context.Context) {
-	for wait(ctx, killEvery) {
+	for wait(ctx, killEvery) && !r.t.Failed() {
 		r.kills++
 		r.b.kill()
 		if r.kills%eosAwayOnce == eosAwayOnce-1 {
@@ -138,12 +139,15 @@ func (r *eosRun) killing(ctx context.Context) {
 	}
 }
 
-// copied waits until a reader has seen all that was sent.
+// copied waits until a reader has seen all that was sent, unless something is wrong with it.
 func (r *eosRun) copied(l *eosLoop) {
 	late, cancel := context.WithTimeout(r.t.Context(), eosPatience)
 	defer cancel()
 	want := l.soFar()
 	for got := l.seen.progress(); got != want; got = l.seen.progress() {
+		if l.seen.isWrong() {
+			return // it has been told
+		}
 		if wait(late, 50*time.Millisecond) {
 			continue
 		}
@@ -167,7 +171,6 @@ func (r *eosRun) judge() {
 	}
 	for _, l := range r.loops {
 		wantNumbers(t, ctx, l.client, l.in(), l.soFar())
-		l.seen.tell(t, l.out())
 		got := finally(t, ctx, l.client, l.out(), l.soFar())
 		t.Logf("%s: %d records copied; %d transactions committed and %d aborted, with %d records of which %d were aborted on purpose; "+
 			"%d zombies, %d of them fenced and %d refused by their group; %d processes started again",

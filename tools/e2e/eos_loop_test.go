@@ -229,6 +229,9 @@ func (l *eosLoop) await(ok func(context.Context) bool, otherwise func()) bool {
 	late, cancel := context.WithTimeout(l.t.Context(), eosPatience)
 	defer cancel()
 	for !ok(late) {
+		if l.seen.isWrong() {
+			return false
+		}
 		if !wait(late, 50*time.Millisecond) {
 			otherwise()
 			return false

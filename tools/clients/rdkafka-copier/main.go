@@ -32,7 +32,7 @@ import (
 const (
 	pollMillis = 100
 	mostPolled = 500
-	open       = 200 * time.Millisecond // of a transaction, once its records are written
+	open       = 100 * time.Millisecond // stays a transaction, once its records are written, and once its offsets are sent
 	abortEvery = 7
 	notSeen    = "aborted " // in front of what is aborted
 )
@@ -219,6 +219,7 @@ func (m *copier) commit() error {
 	if err != nil {
 		return fmt.Errorf("send offsets: %w", err)
 	}
+	<-time.After(open)
 	if err := again(func() error { return m.p.CommitTransaction(nil) }); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
