@@ -240,8 +240,8 @@ func (l *eosLoop) await(ok func(context.Context) bool, otherwise func()) bool {
 	return true
 }
 
-// turnedAway waits for what a zombie is told. If it has been replaced it is to be told so, and
-// to end.
+// turnedAway waits for what a zombie is told. If it has been replaced it is to end, because it
+// is told so, or because the broker is away just then.
 func (l *eosLoop) turnedAway(z *copierProcess, replaced bool) {
 	most := 10 * time.Second
 	if replaced {
@@ -261,12 +261,12 @@ func (l *eosLoop) turnedAway(z *copierProcess, replaced bool) {
 	case fenced != "":
 		l.fenced.Add(1)
 		l.t.Logf("%s is a zombie: %.300s", z.id, fenced)
-	case replaced:
-		l.t.Errorf("%s was replaced and is not told so (ended: %t):\n%s", z.id, z.is(&z.over), z.lastWords())
+	case replaced && !z.is(&z.over):
+		l.t.Errorf("%s was replaced and is not told so:\n%s", z.id, z.lastWords())
 	case refused != "":
 		l.refused.Add(1)
 		l.t.Logf("%s is no member: %.300s", z.id, refused)
 	default:
-		l.t.Logf("%s goes on as if nothing had been", z.id)
+		l.t.Logf("%s goes on as if nothing had been, or has ended (%t)", z.id, z.is(&z.over))
 	}
 }
