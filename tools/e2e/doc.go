@@ -10,6 +10,7 @@
 //	KAAS_E2E_CLASSPATH=...              jars with the Java tools; java/pom.xml names them, Maven finds them
 //	KAAS_E2E_SEED=N                     seed of what groups do by chance, as a run has printed it
 //	KAAS_E2E_EOS=90s                    for how long TestExactlyOnceOfAllMakes makes faults: 5 minutes where all is run, or 45 seconds
+//	KAAS_E2E_EOS_KILL=1                 it kills a broker that runs in ours' place, too, instead of asking it to end
 //	KAAS_E2E_KINDS=...                  names of the groups of TestGroupsOfAllMakes, or of the makes of TestExactlyOnceOfAllMakes,
 //	                                    to run; all unless given
 //	KAAS_E2E_BROKER=FILE                a program that runs in the broker's place: with ../as-kafka, the tests of

@@ -22,15 +22,19 @@ type copied struct {
 	mu    sync.Mutex
 	next  [eosParts]int
 	wrong []string
+	last  [eosParts]string // who wrote the last record
 }
 
-func (c *copied) saw(partition int32, offset int64, value string) {
+func (c *copied) saw(r *kgo.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if want := strconv.Itoa(c.next[partition]); value != want {
-		c.wrong = append(c.wrong, fmt.Sprintf("partition %d has %q at offset %d where %q is next", partition, value, offset, want))
+	p := r.Partition
+	by := fmt.Sprintf("producer %d, epoch %d, %s", r.ProducerID, r.ProducerEpoch, r.Timestamp.Format("15:04:05.000"))
+	if want := strconv.Itoa(c.next[p]); string(r.Value) != want {
+		c.wrong = append(c.wrong, fmt.Sprintf("partition %d has %q at offset %d (%s) where %q is next (after %s)", p, r.Value, r.Offset, by, want, c.last[p]))
 	}
-	c.next[partition]++
+	c.next[p]++
+	c.last[p] = by
 }
 
 func (c *copied) progress() [eosParts]int {
@@ -66,7 +70,7 @@ func (c *copied) tell(t *testing.T, what string) {
 // follow reads a topic as far as it is committed, until ctx ends or something is wrong.
 func (c *copied) follow(ctx context.Context, t *testing.T, cl *kgo.Client, what string) {
 	for ctx.Err() == nil && !c.isWrong() {
-		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { c.saw(r.Partition, r.Offset, string(r.Value)) })
+		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { c.saw(r) })
 	}
 	c.tell(t, what)
 }
@@ -93,14 +97,14 @@ func TestCopiedNotices(t *testing.T) {
 	} {
 		var c copied
 		for i, v := range tt.values {
-			c.saw(1, int64(i), v)
+			c.saw(&kgo.Record{Partition: 1, Offset: int64(i), Value: []byte(v)})
 		}
 		if len(c.wrong) != tt.wrong {
 			t.Errorf("%s: %q, want %d of them", tt.what, c.wrong, tt.wrong)
 		}
 	}
 	var c copied
-	c.saw(0, 0, "0")
+	c.saw(&kgo.Record{Value: []byte("0")})
 	if c.past([eosParts]int{}) {
 		t.Error("three partitions have nothing new")
 	}
@@ -118,7 +122,7 @@ func wantNumbers(t *testing.T, ctx context.Context, client func(...kgo.Opt) *kgo
 	t.Helper()
 	var c copied
 	cl := client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	readTo(t, ctx, cl, closedEnds(t, ctx, kadm.NewClient(cl), topic), func(r *kgo.Record) { c.saw(r.Partition, r.Offset, string(r.Value)) })
+	readTo(t, ctx, cl, closedEnds(t, ctx, kadm.NewClient(cl), topic), func(r *kgo.Record) { c.saw(r) })
 	c.tell(t, topic)
 	if got := c.progress(); got != sent {
 		t.Errorf("%s has %v records, want %v", topic, got, sent)
@@ -137,7 +141,7 @@ func finally(t *testing.T, ctx context.Context, client func(...kgo.Opt) *kgo.Cli
 	readTo(t, ctx, reader(kgo.FetchIsolationLevel(kgo.ReadCommitted())), ends, func(r *kgo.Record) {
 		if !r.Attrs.IsControl() {
 			l.seen++
-			c.saw(r.Partition, r.Offset, string(r.Value))
+			c.saw(r)
 		}
 	})
 	c.tell(t, topic+" in the end")

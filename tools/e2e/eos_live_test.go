@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,12 +132,23 @@ func (r *eosRun) run(most time.Duration) {
 func (r *eosRun) killing(ctx context.Context) {
 	for wait(ctx, killEvery) && !r.t.Failed() {
 		r.kills++
-		r.b.kill()
+		r.down()
 		if r.kills%eosAwayOnce == eosAwayOnce-1 {
 			wait(r.t.Context(), eosAway)
 		}
 		r.b.start()
 	}
+}
+
+// down kills the broker. Apache Kafka is asked to end: 4.4.0, killed, showed readers
+// aborted records and records twice, and left transactions open that its coordinator had ended.
+func (r *eosRun) down() {
+	if foreign == "" || os.Getenv("KAAS_E2E_EOS_KILL") != "" {
+		r.b.kill()
+		return
+	}
+	_ = r.b.cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+	<-r.b.done
 }
 
 // copied waits until a reader has seen all that was sent, unless something is wrong with it.
@@ -180,7 +192,7 @@ func (r *eosRun) judge() {
 			t.Errorf("%s: too little has happened", l.name)
 		case got.aborted == 0 || got.notToBeSeen == 0:
 			t.Errorf("%s: nothing was aborted", l.name)
-		case l.fenced.Load()+l.refused.Load() == 0 || l.ids && l.fenced.Load() == 0:
+		case !l.turnedOneAway():
 			t.Errorf("%s: no zombie was fenced", l.name)
 		}
 	}

@@ -165,9 +165,15 @@ func (l *eosLoop) at(place int) *copierProcess {
 // of them has been turned away: it may have had nothing at that moment. Half of them are replaced
 // by one with the same ID meanwhile, where that can be.
 func (l *eosLoop) haunt(ctx context.Context) {
-	for n := 0; wait(ctx, 3*time.Second) || n < mostZombies && !l.t.Failed() && l.fenced.Load()+l.refused.Load() == 0; n++ {
+	for n := 0; wait(ctx, 3*time.Second) || n < mostZombies && !l.t.Failed() && !l.turnedOneAway(); n++ {
 		l.zombie(n%eosCopiers, l.ids && (n%4 == 0 || n%4 == 3))
 	}
+}
+
+// turnedOneAway reports that a zombie was fenced; by its group alone where no other can have its
+// ID.
+func (l *eosLoop) turnedOneAway() bool {
+	return l.fenced.Load() > 0 || !l.ids && l.refused.Load() > 0
 }
 
 // zombie has a process stand still until others have all it had, and go on. That all goes well
