@@ -1,18 +1,14 @@
 package metalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 
 	"kaas.dev/kaas/internal/substrate"
 )
-
-// Finding is something that Verify found wrong, or worth a word.
-type Finding struct {
-	File   string `json:"file"`
-	Fault  bool   `json:"fault"` // false: explained, nothing to do
-	Detail string `json:"detail"`
-}
 
 // Verification is the result of Verify.
 type Verification struct {
@@ -20,8 +16,24 @@ type Verification struct {
 	Epochs   int                `json:"epochs"`
 	Entries  int                `json:"entries"`
 	Plugs    int                `json:"plugs"`
-	Newest   substrate.Position `json:"newest"`
+	Newest   substrate.Position `json:"newest"` // entry
 	Findings []Finding          `json:"findings,omitempty"`
+
+	// Claimed is the newest epoch, with or without an entry, and Owner its session.
+	Claimed substrate.Epoch `json:"-"`
+	Owner   string          `json:"-"`
+	// Closed: the newest entry is one after which its epoch's owner writes nothing.
+	Closed bool `json:"-"`
+	// Sessions are those that claims name, Others the names that are no stream's.
+	Sessions []string `json:"-"`
+	Others   []Other  `json:"-"`
+}
+
+// Other is a name in a stream's directories that is neither an epoch's nor in one of
+// its files' form: temporary, or nobody's.
+type Other struct {
+	Dir string
+	substrate.DirEntry
 }
 
 // Faults counts the findings that are faults.
@@ -38,51 +50,45 @@ func (r *Verification) Faults() int {
 // Verify reads every claim and every retained entry of a stream, checks all
 // checksums, the chain within each epoch and from each epoch's base to what it
 // continues from, and folds every suffix. It changes nothing.
+//
+// An owner may be publishing and pruning meanwhile. What it prunes is no fault, but a
+// look at what changes may still show one that is none: who finds a fault looks again.
 func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verification, error) {
-	epochs, err := v.ListEpochs(stream)
+	r, _, err := VerifyState(context.Background(), v, stream, sc)
+	return r, err
+}
+
+// VerifyState is Verify, and returns the fold of the newest entry too, nil where that
+// cannot be had. The error is ctx's, or that there is no such stream.
+func VerifyState[S any](ctx context.Context, v *substrate.Volume, stream string, sc *Schema[S]) (*Verification, *Snapshot[S], error) {
+	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Claimed: -1},
+		sums: map[substrate.Position]uint32{}, plugs: map[substrate.Position]bool{}, heads: map[substrate.Epoch]substrate.Position{}}
+	epochs, err := r.listEpochs()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Epochs: len(epochs)}, sums: map[substrate.Position]uint32{}, plugs: map[substrate.Position]bool{}}
 	for _, e := range epochs {
-		r.epoch(e)
-	}
-	for _, p := range r.gaps {
-		// Removals are not fsynced one by one, so a crash may bring some back.
-		f := Finding{File: substrate.EntryPath(stream, p), Fault: !p.Less(r.base), Detail: "the entry before it is missing"}
-		if !f.Fault {
-			f.Detail += ": pruned history"
+		if err := r.epoch(ctx, e); err != nil {
+			return nil, nil, err
 		}
-		r.out.Findings = append(r.out.Findings, f)
 	}
-	for _, e := range r.empty {
-		// A claimant that went by an old listing may have plugged where history was pruned.
-		// Nobody gets to epoch 0 once there is an entry above it.
-		if e.Prev.Epoch > 0 && e.Prev.Less(r.base) && e.Prev.Less(r.oldest) {
-			r.note(substrate.EntryPath(stream, e.Prev), "is empty: a plug in pruned history")
-			continue
-		}
-		r.fault(substrate.EntryPath(stream, e.Prev), "is empty, but %s continues from it", e.Pos)
+	r.whole(epochs)
+	if r.newest == nil {
+		return &r.out, nil, nil
 	}
-	if n := len(epochs); n > 0 {
-		r.emptied(epochs[n-1])
-	}
-	if r.out.Newest.IsZero() {
-		r.fault(stream, "no entry in any epoch: the stream cannot be continued; restore it with kaas-meta restore")
-	}
-	if !r.out.Newest.IsZero() && r.base.Epoch != r.out.Newest.Epoch {
-		r.fault(substrate.EntryPath(stream, r.out.Newest), "its epoch has no base: the stream cannot be continued")
-	}
-	return &r.out, nil
+	return &r.out, &r.newest.Snapshot, nil
 }
 
 type verifier[S any] struct {
-	v    *substrate.Volume
-	sc   *Schema[S]
-	out  Verification
-	sums map[substrate.Position]uint32
-	base substrate.Position   // the newest
-	gaps []substrate.Position // entries whose predecessor in the epoch is missing
+	v      *substrate.Volume
+	sc     *Schema[S]
+	out    Verification
+	newest *loaded[S]                    // the fold of the newest entry
+	sums   map[substrate.Position]uint32 // of entries
+	base   substrate.Position            // the newest
+	gaps   []substrate.Position          // entries whose predecessor in the epoch is missing
+	bases  []*Entry                      // the first entries of epochs, without their states
+	heads  map[substrate.Epoch]substrate.Position
 	// empty are the entries whose predecessor is empty, and oldest is the oldest that is not.
 	empty  []*Entry
 	oldest substrate.Position
@@ -90,97 +96,139 @@ type verifier[S any] struct {
 	plugs map[substrate.Position]bool
 }
 
-func (r *verifier[S]) fault(file, format string, a ...any) {
-	r.out.Findings = append(r.out.Findings, Finding{file, true, fmt.Sprintf(format, a...)})
+func (r *verifier[S]) fault(kind, file, format string, a ...any) {
+	r.out.Findings = append(r.out.Findings, Finding{kind, file, true, fmt.Sprintf(format, a...)})
 }
 
-func (r *verifier[S]) note(file, format string, a ...any) {
-	r.out.Findings = append(r.out.Findings, Finding{file, false, fmt.Sprintf(format, a...)})
+func (r *verifier[S]) note(kind, file, format string, a ...any) {
+	r.out.Findings = append(r.out.Findings, Finding{kind, file, false, fmt.Sprintf(format, a...)})
 }
 
-func (r *verifier[S]) epoch(e substrate.Epoch) {
-	stream := r.out.Stream
-	name := substrate.ClaimPath(stream, e)
-	var claim substrate.ClaimBody
-	if b, err := r.v.ReadFile(name); err != nil {
-		r.fault(name, "%v", err)
-	} else if claim, err = substrate.DecodeClaim(name, b); err != nil {
-		r.fault(name, "%v", cause(err))
+// epoch checks one epoch: its claim, and its entries in order.
+func (r *verifier[S]) epoch(ctx context.Context, e substrate.Epoch) error {
+	dir := path.Join(r.out.Stream, substrate.EpochName(e))
+	files, err := r.listEpoch(e)
+	if isNotExist(err) {
+		return nil // with its whole stream: epochs are never removed
 	}
-	ps, err := r.v.ListEntries(stream, e)
 	if err != nil {
-		r.fault(stream+"/"+substrate.EpochName(e), "%v", err)
-		return
+		r.fault(KindUnreadable, dir, "%v", err)
+		return nil
+	}
+	claim := r.claim(e, files)
+	r.out.Claimed, r.out.Owner, r.out.Closed = e, claim.Session, false
+	if claim.Session != "" && !slices.Contains(r.out.Sessions, claim.Session) {
+		r.out.Sessions = append(r.out.Sessions, claim.Session)
 	}
 	var cur *loaded[S]
-	for _, p := range ps {
-		cur = r.entry(p, claim, cur)
+	for at := 0; at < len(files.entries); at += readAhead {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, m := range r.read(files.entries[at:min(at+readAhead, len(files.entries))]) {
+			cur = r.entry(m, claim, cur)
+		}
 	}
+	if r.out.Newest.Epoch == e && !r.out.Newest.IsZero() {
+		r.newest = cur
+		r.out.Closed = cur != nil && cur.closed
+	}
+	return nil
+}
+
+func (r *verifier[S]) claim(e substrate.Epoch, files epochFiles) (claim substrate.ClaimBody) {
+	name := substrate.ClaimPath(r.out.Stream, e)
+	switch {
+	case files.noClaim:
+		return claim
+	case !files.claim && len(files.entries) == 0:
+		r.fault(KindEpochEmpty, path.Dir(name), "holds neither a claim nor an entry: epochs appear with their claim, and keep it")
+		return claim
+	case !files.claim:
+		r.fault(KindClaimMissing, name, "is missing beside %d entries: nobody can tell whose they are", len(files.entries))
+		return claim
+	}
+	b, err := r.v.ReadFile(name)
+	if err == nil {
+		claim, err = substrate.DecodeClaim(name, b)
+	}
+	if err != nil {
+		r.fault(kindOf(err, KindClaim, KindClaimMissing), name, "%v", cause(err))
+	}
+	return claim
+}
+
+// met is an entry file as it was read.
+type met struct {
+	pos  substrate.Position
+	e    *Entry
+	plug bool
+	err  error
 }
 
 // entry checks one entry against the fold before it, nil if there is none, and
 // returns the fold with it.
-func (r *verifier[S]) entry(p substrate.Position, claim substrate.ClaimBody, cur *loaded[S]) *loaded[S] {
-	stream := r.out.Stream
-	name := substrate.EntryPath(stream, p)
-	e, plug, err := ReadEntry(r.v, stream, p)
+func (r *verifier[S]) entry(m met, claim substrate.ClaimBody, cur *loaded[S]) *loaded[S] {
+	name := substrate.EntryPath(r.out.Stream, m.pos)
 	switch {
-	case plug:
+	case m.plug:
 		r.out.Plugs++
-		r.plugs[p] = true
+		r.plugs[m.pos] = true
 		return cur
-	case err != nil:
-		r.fault(name, "%v", cause(err))
+	case m.err != nil && r.pruned(m.pos, m.err):
+		return nil
+	case m.err != nil:
+		r.fault(kindOf(m.err, KindEntry, KindEntryMissing), name, "%v", cause(m.err))
 		return nil
 	}
+	e := m.e
 	r.out.Entries++
-	r.out.Newest = p
-	r.sums[p] = e.Sum
-	if e.Session != claim.Session {
-		r.fault(name, "written by session %s, but the epoch belongs to %s", e.Session, claim.Session)
-	}
-	if r.plugs[e.Prev] {
-		r.empty = append(r.empty, e)
-	}
-	if r.oldest.IsZero() {
-		r.oldest = p
-	}
-	if sum, have := r.sums[e.Prev]; have && sum != e.PrevSum {
-		r.fault(name, "continues from %s with checksum %08x, but that entry has %08x", e.Prev, e.PrevSum, sum)
-	}
-	for _, ev := range e.Events {
-		if !r.sc.Known(ev) {
-			r.note(name, "holds an event of type %q, which this build does not know", ev.Type)
-		}
-	}
+	r.out.Newest = m.pos
+	r.sums[m.pos] = e.Sum
+	r.lone(name, e, claim)
 	if cur != nil && e.Pos.Seq != cur.Pos.Seq+1 {
-		r.gaps = append(r.gaps, p)
+		r.gaps = append(r.gaps, m.pos)
 		cur = nil
 	}
 	if cur != nil {
-		if err := cur.apply(stream, r.sc, e); err != nil {
-			r.fault(name, "%v", cause(err))
+		if cur.closed {
+			r.fault(KindChain, name, "follows %s, which closed the epoch", cur.Pos)
+		}
+		if err := cur.apply(r.out.Stream, r.sc, e); err != nil {
+			r.fault(KindChain, name, "%v", cause(err))
 			return nil
 		}
 	}
 	if e.Base {
-		r.base = p
+		r.base = m.pos
 		return r.checkBase(name, e, cur)
 	}
 	return cur
 }
 
-// emptied tells entries that have lost their bytes from plugs: only a claimant of a
-// higher epoch plugs, and HEAD names only what was acknowledged.
-func (r *verifier[S]) emptied(last substrate.Epoch) {
-	for p := range r.plugs {
-		if p.Epoch == last {
-			r.fault(substrate.EntryPath(r.out.Stream, p), "is empty, and no higher epoch was claimed, whose owner could have plugged it")
-		}
+// lone checks of an entry what does not take the fold before it.
+func (r *verifier[S]) lone(name string, e *Entry, claim substrate.ClaimBody) {
+	if e.Session != claim.Session {
+		r.fault(KindOwner, name, "written by session %q, but the epoch belongs to %q", e.Session, claim.Session)
 	}
-	newest := r.out.Newest
-	if h, ok := r.v.ReadHead(r.out.Stream, newest.Epoch); ok && newest.Less(h) && (last > newest.Epoch || !r.plugs[h]) {
-		r.fault(substrate.EntryPath(r.out.Stream, h), "is empty or missing, but HEAD names it as acknowledged")
+	if r.plugs[e.Prev] {
+		r.empty = append(r.empty, e)
+	}
+	if r.oldest.IsZero() {
+		r.oldest = e.Pos
+	}
+	if sum, have := r.sums[e.Prev]; have && sum != e.PrevSum {
+		r.fault(KindChain, name, "continues from %s with checksum %08x, but that entry has %08x", e.Prev, e.PrevSum, sum)
+	}
+	if e.Pos.Seq == 1 {
+		first := *e
+		first.State, first.Events = nil, nil
+		r.bases = append(r.bases, &first)
+	}
+	for _, ev := range e.Events {
+		if !r.sc.Known(ev) {
+			r.note(KindEvent, name, "holds an event of type %q, which this build does not know", ev.Type)
+		}
 	}
 }
 
@@ -188,13 +236,13 @@ func (r *verifier[S]) emptied(last substrate.Epoch) {
 func (r *verifier[S]) checkBase(name string, e *Entry, cur *loaded[S]) *loaded[S] {
 	st, err := r.sc.Decode(e.State)
 	if err != nil {
-		r.fault(name, "state: %v", err)
+		r.fault(KindEntry, name, "state: %v", err)
 		return nil
 	}
 	if cur != nil {
 		want, err := r.sc.Encode(cur.State)
 		if err == nil && string(want) != string(e.State) {
-			r.fault(name, "its state is not the fold of the entries before it")
+			r.fault(KindState, name, "its state is not the fold of the entries before it")
 		}
 	}
 	l := &loaded[S]{base: e.Pos, stateBytes: len(e.State)}

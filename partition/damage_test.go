@@ -3,14 +3,15 @@ package partition
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/metalog"
 )
 
 // TestDamagedTail: one flipped bit with whole batches behind it is told from a torn
@@ -26,10 +27,9 @@ func TestDamagedTail(t *testing.T) {
 		data := bytes.Clone(whole)
 		data[n] ^= 1
 		ok(t, os.WriteFile(name, data, 0o644))
-		_, err := CheckSegment(v, Dir(testID, 0), Segment{SegmentID: id, End: -1, Size: -1}, RecoveryPoint{})
-		var de *substrate.DamageError
-		if errors.As(err, &de) != damaged {
-			t.Fatalf("bit flipped at %d: checked as %v", n, err)
+		found := checkFiles(t, v, &Manifest{Segments: []Segment{{SegmentID: id, End: -1, Size: -1}}}, true)
+		if len(found) != 1 || found[0].Fault != damaged || found[0].Kind != map[bool]string{true: KindTail, false: KindTorn}[damaged] {
+			t.Fatalf("bit flipped at %d: checked as %v", n, found)
 		}
 		var log bytes.Buffer
 		cfg := testConfig()
@@ -50,28 +50,52 @@ func TestDamagedTail(t *testing.T) {
 	}
 }
 
-// TestCheckSegment finds damage at every byte that a checksum covers.
+// checkFiles checks the test's partition against a manifest of these segments.
+func checkFiles(t *testing.T, v *substrate.Volume, m *Manifest, deep bool) []metalog.Finding {
+	t.Helper()
+	m.TopicID = testID
+	c, err := CheckFiles(context.Background(), v, testID, 0, m, CheckOptions{Deep: deep, Claimed: 1})
+	ok(t, err)
+	return c.Findings
+}
+
+// TestCheckSegment finds damage at every byte: also at those before the checksum, by the
+// order of offsets and the leader epochs.
 func TestCheckSegment(t *testing.T) {
 	v, id := crashed(t)
 	name := logPath(t, v, id)
 	whole := readFile(t, name)
-	s := Segment{SegmentID: id, End: 6, Size: int64(len(whole))}
-	if _, err := CheckSegment(v, Dir(testID, 0), s, RecoveryPoint{}); err != nil {
-		t.Fatal(err)
+	m := &Manifest{Segments: []Segment{{SegmentID: id, End: 6, Size: int64(len(whole))}}, Epochs: []EpochStart{{1, 0}}, Recovery: RecoveryPoint{Offset: 6}}
+	if found := checkFiles(t, v, m, true); len(found) > 0 {
+		t.Fatal(found)
 	}
-	for at, start := 0, 0; at < len(whole); at++ {
-		if at-start == int(batch(whole[start:]).size()) {
-			start = at
-		}
-		if n := at - start; n < 8 || n >= 12 && n < 16 {
-			continue // base offset and leader epoch lie outside of the checksum
-		}
+	for at := range whole {
 		data := bytes.Clone(whole)
 		data[at] ^= 0x20
 		ok(t, os.WriteFile(name, data, 0o644))
-		var de *substrate.DamageError
-		if _, err := CheckSegment(v, Dir(testID, 0), s, RecoveryPoint{}); !errors.As(err, &de) || de.File == "" {
-			t.Fatalf("bit flipped at %d: %v", at, err)
+		if found := checkFiles(t, v, m, true); len(found) != 1 || !found[0].Fault || found[0].File != path.Join(Dir(testID, 0), id.String()) {
+			t.Fatalf("bit flipped at %d: %v", at, found)
 		}
+	}
+}
+
+// TestCheckReadsByPieces: a batch of any size is read a piece at a time.
+func TestCheckReadsByPieces(t *testing.T) {
+	v, id := crashed(t)
+	name := logPath(t, v, id)
+	big := rec(0, strings.Repeat("x", 5*pieceSize))
+	batch(big).place(0, 1)
+	ok(t, os.WriteFile(name, big, 0o644))
+	m := &Manifest{Segments: []Segment{{SegmentID: id, End: 1, Size: int64(len(big))}}, Epochs: []EpochStart{{1, 0}}, Recovery: RecoveryPoint{Offset: 1}}
+	if found := checkFiles(t, v, m, true); len(found) > 0 {
+		t.Fatal(found)
+	}
+	for _, at := range []int{len(big) - 1, pieceSize, 4*pieceSize + 1, batchHeader} {
+		big[at] ^= 1
+		ok(t, os.WriteFile(name, big, 0o644))
+		if found := checkFiles(t, v, m, true); len(found) != 1 || found[0].Kind != KindSegment {
+			t.Fatalf("bit flipped at %d: %v", at, found)
+		}
+		big[at] ^= 1
 	}
 }

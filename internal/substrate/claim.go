@@ -369,7 +369,7 @@ func (c *claimer) sweepTemporaries(k Epoch) {
 			continue
 		}
 		for _, e := range es {
-			owner, ok := tempOwner(e.Name)
+			owner, ok := TempOwner(e.Name)
 			switch name := path.Join(dir, e.Name); {
 			case !ok || !slices.Contains(c.sealed, owner):
 			case e.Dir:

@@ -159,7 +159,7 @@ func (d *DirFS) List(name string) ([]DirEntry, error) {
 	}
 	out := make([]DirEntry, len(des))
 	for i, de := range des {
-		out[i] = DirEntry{Name: de.Name(), Dir: de.IsDir()}
+		out[i] = DirEntry{Name: de.Name(), Dir: de.IsDir(), Irregular: !de.IsDir() && !de.Type().IsRegular()}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out, nil

@@ -47,6 +47,9 @@ func glance(fs FS, name string) (File, error) {
 type DirEntry struct {
 	Name string
 	Dir  bool
+	// Irregular is neither a directory nor a regular file: a symbolic link, a pipe, a
+	// device. Nothing of ours is; opening one may hang.
+	Irregular bool
 }
 
 // File is an open file. Handles from Open are read-only.

@@ -93,8 +93,9 @@ func ClaimPath(stream string, e Epoch) string {
 // IsTemporary reports a name that is ours and temporary.
 func IsTemporary(name string) bool { return strings.HasPrefix(name, "~") }
 
-// tempOwner returns the session that a ~new~ name belongs to.
-func tempOwner(name string) (session string, ok bool) {
+// TempOwner returns the session that a ~new~ name belongs to, or what is in its place
+// where no session makes such names: birth, volume, probe.
+func TempOwner(name string) (session string, ok bool) {
 	rest, ok := strings.CutPrefix(name, newPrefix)
 	if !ok {
 		return "", false

@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
@@ -133,124 +129,6 @@ func TestDump(t *testing.T) {
 	}
 	if _, err := run("--dir", dir, "dump", "--at", "1-9"); err == nil {
 		t.Fatal("dump of a position that is not there succeeded")
-	}
-}
-
-// TestVerify: sound, then each kind of file damaged in turn. Nothing is changed.
-func TestVerify(t *testing.T) {
-	dir := newVolume(t)
-	out, err := run("--dir", dir, "verify")
-	if err != nil || !strings.Contains(out, "sound") {
-		t.Fatalf("%v: %s", err, out)
-	}
-	var files []string
-	check(t, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && filepath.Base(p) != substrate.HeadName {
-			files = append(files, p)
-		}
-		return err
-	}))
-	for _, f := range files {
-		old, err := os.ReadFile(f)
-		check(t, err)
-		if len(old) == 0 {
-			continue // a plug
-		}
-		bad := bytes.Clone(old)
-		bad[len(bad)-1] ^= 0x10
-		check(t, os.WriteFile(f, bad, 0o644))
-		rel, _ := filepath.Rel(dir, f)
-		out, err := run("--dir", dir, "verify")
-		if err == nil || !strings.Contains(out+err.Error(), filepath.ToSlash(rel)) {
-			t.Errorf("one bit of %s flipped: %v\n%s", rel, err, out)
-		}
-		if rel != "volume/id" && !errors.Is(err, errFaults) {
-			t.Errorf("one bit of %s flipped: %v is not the error of exit code 3", rel, err)
-		}
-		now, err := os.ReadFile(f)
-		check(t, err)
-		if !bytes.Equal(now, bad) {
-			t.Errorf("verify changed %s", rel)
-		}
-		check(t, os.WriteFile(f, old, 0o644))
-	}
-}
-
-// TestVerifyMissesNoPartition: what the cluster knows of has to be on the volume.
-func TestVerifyMissesNoPartition(t *testing.T) {
-	for _, gone := range []string{"topics", "topics/*", "topics/*/1"} {
-		dir := newVolume(t)
-		names, err := filepath.Glob(filepath.Join(dir, gone))
-		check(t, err)
-		if len(names) != 1 {
-			t.Fatalf("%s is %v", gone, names)
-		}
-		check(t, os.RemoveAll(names[0]))
-		out, err := run("--dir", dir, "verify")
-		if !errors.Is(err, errFaults) || !strings.Contains(out, "orders-1") {
-			t.Errorf("without %s: %v\n%s", gone, err, out)
-		}
-	}
-}
-
-// TestVerifyFindsEmptiedEntries: a file of no bytes is a plug only where somebody
-// can have plugged.
-func TestVerifyFindsEmptiedEntries(t *testing.T) {
-	dir := newVolume(t)
-	entries, err := filepath.Glob(filepath.Join(dir, "meta/*/cluster/*/*.snap"))
-	check(t, err)
-	for _, f := range entries {
-		old, err := os.ReadFile(f)
-		check(t, err)
-		if len(old) == 0 {
-			continue
-		}
-		check(t, os.WriteFile(f, nil, 0o644))
-		rel, _ := filepath.Rel(dir, f)
-		if out, err := run("--dir", dir, "verify"); !errors.Is(err, errFaults) || !strings.Contains(out, rel) {
-			t.Errorf("%s emptied: %v\n%s", rel, err, out)
-		}
-		check(t, os.WriteFile(f, old, 0o644))
-	}
-}
-
-// TestVerifyDeep reads what is in the segments.
-func TestVerifyDeep(t *testing.T) {
-	ctx := context.Background()
-	dir := newVolume(t)
-	fs, err := substrate.OpenDir(dir)
-	check(t, err)
-	v, err := substrate.ReadVolume(fs)
-	check(t, err)
-	s, err := v.OpenSession(substrate.Identity{Role: substrate.RoleData})
-	check(t, err)
-	p, err := partition.Open(ctx, s, projections.TopicID{1, 2, 3}, "orders", 0, 1, partition.Config{})
-	check(t, err)
-	b := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1}
-	r := kmsg.Record{Value: []byte("hello"), Key: nil}
-	body := r.AppendTo(nil)
-	r.Length = int32(len(body) - 1)
-	b.Records = r.AppendTo(nil)
-	b.Length = int32(49 + len(b.Records))
-	raw := b.AppendTo(nil)
-	b.CRC = int32(substrate.CRC32C(raw[21:]))
-	a, err := p.Append(ctx, b.AppendTo(nil))
-	check(t, err)
-	check(t, a.Wait(ctx))
-	check(t, p.Relinquish(ctx))
-	check(t, s.Close(ctx))
-	out, err := run("--dir", dir, "verify", "--deep")
-	if err != nil || !strings.HasSuffix(out, "\nsound\n") {
-		t.Fatalf("%v: %s", err, out)
-	}
-	logs, err := filepath.Glob(filepath.Join(dir, "topics/*/0/*.log"))
-	check(t, err)
-	data, err := os.ReadFile(logs[0])
-	check(t, err)
-	data[bytes.Index(data, []byte("hello"))] ^= 1
-	check(t, os.WriteFile(logs[0], data, 0o644))
-	if out, err := run("--dir", dir, "verify", "--deep"); !errors.Is(err, errFaults) || !strings.Contains(out, filepath.Base(logs[0])+": ") || !strings.Contains(out, "checksum") {
-		t.Fatalf("%v: %s", err, out)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
-	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/projections/txns"
@@ -39,27 +38,4 @@ func shownState(ctx context.Context, v *substrate.Volume, st history.State) any 
 
 func readCluster(ctx context.Context, v *substrate.Volume) (*projections.Cluster, error) {
 	return history.ReadCluster(ctx, v)
-}
-
-// stream is what verify looks at.
-type stream struct {
-	*history.Stream
-	path     string
-	manifest bool
-}
-
-func allStreams(v *substrate.Volume) ([]*stream, error) {
-	all, err := history.All(v)
-	out := make([]*stream, len(all))
-	for i, s := range all {
-		out[i] = &stream{s, s.Path, s.Manifest}
-	}
-	return out, err
-}
-
-func (s *stream) verify() (*metalog.Verification, error) { return s.Verify() }
-
-func (s *stream) state(ctx context.Context, p substrate.Position) (substrate.Position, any, error) {
-	st, err := s.At(ctx, p)
-	return st.Position, st.Fold, err
 }

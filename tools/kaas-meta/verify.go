@@ -4,193 +4,92 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"kaas.dev/kaas/internal/substrate"
-	"kaas.dev/kaas/metalog"
-	"kaas.dev/kaas/partition"
-	"kaas.dev/kaas/projections"
+	checker "kaas.dev/kaas/tools/kaas-meta/check"
 )
 
 var errFaults = errors.New("the volume has faults")
 
+// settle is how long a check waits before it looks again; 0 is its own default.
+var settle time.Duration
+
 func (a *app) verifyCommand() *cobra.Command {
-	deep := false
+	deep, parallel := false, 0
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check every claim, entry, checksum and chain, and that the segments are there; with --deep every batch in them",
-		Args:  cobra.NoArgs,
+		Short: "Prove that the volume is sound, or tell what is not and what to do; with --deep every batch is read",
+		Long: "Prove that the volume is sound, or tell what is not and what to do about it: every session,\n" +
+			"claim, entry and chain, every manifest against the segments and indexes there are, and what\n" +
+			"the cluster knows against what is there. Nothing is changed, and brokers may be running.\n" +
+			"With --deep every batch of every segment is read and compared with its checksum.\n" +
+			"Exit code 3 if there are faults; a note is something explained. See docs/verify.md.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := a.open()
+			if a.dir == "" {
+				return errors.New("--dir is not set: name the volume's directory")
+			}
+			dir, err := substrate.OpenDir(a.dir)
 			if err != nil {
 				return err
 			}
-			r, err := verify(v, deep)
-			if err != nil {
-				return err
-			}
-			if a.output == "table" {
-				r.table(a)
-			} else if err := a.print(r); err != nil {
-				return err
-			}
-			if r.Faults > 0 {
-				return fmt.Errorf("%w: %d found", errFaults, r.Faults)
-			}
-			return nil
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.verify(ctx, &substrate.Volume{FS: dir}, checker.Options{Deep: deep, Parallel: parallel, Settle: settle})
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read the segments too, and check every batch's checksum")
+	cmd.Flags().IntVar(&parallel, "parallel", 16, "how many streams and partitions are read side by side")
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
 }
 
-// report is the result of verify.
-type report struct {
-	VolumeID string                  `json:"volume_id"`
-	Sessions int                     `json:"sessions"`
-	Sealed   int                     `json:"sealed"`
-	Deep     bool                    `json:"deep"` // segments were read
-	Streams  []*metalog.Verification `json:"streams"`
-	Others   []metalog.Finding       `json:"other_findings,omitempty"`
-	Faults   int                     `json:"faults"`
-}
-
-func verify(v *substrate.Volume, deep bool) (*report, error) {
-	r := &report{VolumeID: v.ID, Deep: deep}
-	if err := r.sessions(v); err != nil {
-		return nil, err
-	}
-	streams, err := allStreams(v)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range streams {
-		res, err := s.verify()
-		if err != nil {
-			res = &metalog.Verification{Stream: s.path, Findings: []metalog.Finding{{File: s.path, Fault: true, Detail: err.Error()}}}
-		}
-		r.Streams = append(r.Streams, res)
-		r.Faults += res.Faults()
-	}
-	r.segments(v, streams)
-	r.partitions(v)
-	for _, f := range r.Others {
-		if f.Fault {
-			r.Faults++
-		}
-	}
-	return r, nil
-}
-
-// sessions decodes every token. A session without one, or with two, is a fault: it
-// could not be told from a sealed one.
-func (r *report) sessions(v *substrate.Volume) error {
-	es, err := v.ListFresh(substrate.SessionsDir)
+func (a *app) verify(ctx context.Context, v *substrate.Volume, opt checker.Options) error {
+	bar := newProgress(os.Stderr)
+	opt.Progress = bar.set
+	r, err := checker.Run(ctx, v, opt)
+	bar.end()
 	if err != nil {
 		return err
 	}
-	for _, e := range es {
-		if substrate.IsTemporary(e.Name) || !e.Dir {
-			continue
-		}
-		r.Sessions++
-		dir := substrate.SessionPath(e.Name)
-		names, err := v.ListFresh(dir)
-		if err != nil {
-			r.fault(dir, "%v", err)
-			continue
-		}
-		tokens := 0
-		for _, n := range names {
-			switch {
-			case n.Dir:
-				r.Sealed++
-			case n.Name == "0" || n.Name == "1":
-				tokens++
-				r.token(v, path.Join(dir, n.Name))
-			}
-		}
-		if tokens != 1 {
-			r.fault(dir, "holds %d tokens, not one; what it led is fenced all the same", tokens)
-		}
+	if a.output == "table" {
+		a.verified(r)
+	} else if err := a.print(r); err != nil {
+		return err
+	}
+	if r.Faults > 0 {
+		return fmt.Errorf("%w: %d found", errFaults, r.Faults)
 	}
 	return nil
 }
 
-// partitions checks that what the cluster knows of is there. Without its directory a
-// partition has no stream that could be faulty. A topic is forgotten before its files go, so
-// the state is read again after they were missed.
-func (r *report) partitions(v *substrate.Volume) {
-	topics := func() []*projections.Topic {
-		c, err := readCluster(context.Background(), v)
-		if err != nil {
-			return nil // a fault of the stream, told already
-		}
-		return c.Topics()
-	}
-	missing := map[string]error{}
-	for _, t := range topics() {
-		for i := range t.Partitions {
-			dir := path.Dir(partition.ManifestStream(t.ID, int32(i)))
-			if _, err := v.ListFresh(dir); isNotExist(err) {
-				missing[dir] = err
-			}
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	for _, t := range topics() {
-		for i := range t.Partitions {
-			dir := path.Dir(partition.ManifestStream(t.ID, int32(i)))
-			if err := missing[dir]; err != nil {
-				r.fault(dir, "the cluster has %s-%d: %v", t.Name, i, err)
-			}
-		}
-	}
-}
+// shownFindings is how many of a kind the table lists; JSON has all.
+const shownFindings = 20
 
-func (r *report) token(v *substrate.Volume, name string) {
-	b, err := v.ReadFile(name)
-	if err == nil {
-		var id substrate.Identity
-		_, err = substrate.DecodeFile(name, substrate.KindSession, b, &id)
-	}
-	// A living owner moves its token, so one that has just gone is no fault.
-	if err != nil && !isNotExist(err) {
-		r.fault(name, "%v", err)
-	}
-}
-
-func (r *report) fault(file, format string, a ...any) {
-	r.Others = append(r.Others, metalog.Finding{File: file, Fault: true, Detail: fmt.Sprintf(format, a...)})
-}
-
-func (r *report) table(a *app) {
-	entries, plugs := 0, 0
-	for _, s := range r.Streams {
-		entries += s.Entries
-		plugs += s.Plugs
-	}
+// verified is the table: what was looked at, then the findings by kind, each kind with
+// what to do about it.
+func (a *app) verified(r *checker.Report) {
 	fmt.Fprintf(a.out, "volume %s: %d sessions (%d sealed), %d streams, %d entries, %d plugs\n",
-		r.VolumeID, r.Sessions, r.Sealed, len(r.Streams), entries, plugs)
-	show := func(f metalog.Finding) {
-		word := "note "
-		if f.Fault {
-			word = "FAULT"
-		}
-		fmt.Fprintf(a.out, "%s %s: %s\n", word, f.File, f.Detail)
+		r.VolumeID, r.Sessions, r.Sealed, r.Streams, r.Entries, r.Plugs)
+	fmt.Fprintf(a.out, "%d topics, %d partitions, %d segments, %d bytes of records; %d more bytes in their files, which do not exist\n",
+		r.Topics, r.Partitions, r.Segments, r.Bytes, r.Unadmitted)
+	if r.InProgress > 0 {
+		fmt.Fprintf(a.out, "%d files are being made or removed by living brokers\n", r.InProgress)
 	}
-	for _, s := range r.Streams {
-		for _, f := range s.Findings {
-			show(f)
+	for fs := r.Findings; len(fs) > 0; {
+		n := 1
+		for n < len(fs) && fs[n].Kind == fs[0].Kind && fs[n].Fault == fs[0].Fault {
+			n++
 		}
-	}
-	for _, f := range r.Others {
-		show(f)
+		a.findings(fs[:n], r.LeftOff[fs[0].Kind])
+		fs = fs[n:]
 	}
 	switch {
 	case r.Faults > 0:
@@ -200,3 +99,22 @@ func (r *report) table(a *app) {
 		fmt.Fprintln(a.out, "sound, as far as looked: what is in the segments is read with --deep")
 	}
 }
+
+// findings shows those of one kind.
+func (a *app) findings(fs []checker.Finding, leftOff int) {
+	word := "note "
+	if fs[0].Fault {
+		word = "FAULT"
+	}
+	fmt.Fprintf(a.out, "%s %s: %s\n", word, fs[0].Kind, checker.Kinds[fs[0].Kind].What)
+	for i, f := range fs {
+		if i == shownFindings {
+			fmt.Fprintf(a.out, "      … and %d more; -o json lists them\n", len(fs)-i+leftOff)
+			break
+		}
+		fmt.Fprintf(a.out, "      %s: %s\n", f.File, f.Detail)
+	}
+	fmt.Fprintf(a.out, "      what to do: %s\n", fs[0].Advice)
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
