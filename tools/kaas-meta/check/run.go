@@ -68,6 +68,7 @@ type engine struct {
 	sessions map[string]bool      // by ID, whether it is sealed; complete before others read it
 	view     *projections.Cluster // nil while it cannot be read
 	met      []*met               // every unit, as it was last seen
+	strange  atomic.Bool          // the cluster stream has names that it may hang to open
 	missing  missing              // sessions
 
 	done, units atomic.Int64
@@ -136,9 +137,12 @@ func (e *engine) everything(ctx context.Context) error {
 	}
 	units := []unit{rootUnit{}, electionUnit{}, topicsUnit{}}
 	if e.v.ID != "" { // otherwise nobody can tell which metadata counts
-		units = append(units, e.clusterUnit(), metaUnit{})
+		if _, err := e.first(ctx, e.clusterUnit()); err != nil {
+			return err
+		}
+		units = append(units, metaUnit{})
+		e.readView(ctx)
 	}
-	e.readView(ctx)
 	for len(units) > 0 {
 		ms, err := e.first(ctx, units...)
 		if err != nil {
@@ -157,6 +161,9 @@ func (e *engine) everything(ctx context.Context) error {
 // stream, and nothing is compared with it.
 func (e *engine) readView(ctx context.Context) {
 	e.view = nil
+	if e.strange.Load() {
+		return
+	}
 	if snap, _, err := metalog.ReadState(ctx, e.v, clusterStream(e.v), projections.ClusterSchema()); err == nil {
 		e.view = snap.State
 	}

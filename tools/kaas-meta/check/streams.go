@@ -41,6 +41,9 @@ func (u streamUnit) look(ctx context.Context, e *engine) *seen {
 	if r = s.stream(e, u.path, r, err); r == nil {
 		return s
 	}
+	if u.kind == "" {
+		e.strange.Store(slices.ContainsFunc(r.Findings, func(f metalog.Finding) bool { return f.Kind == metalog.KindName }))
+	}
 	claimed := r.Claimed
 	s.judge = func(s *seen, view *projections.Cluster) {
 		made := view.Shards(u.kind)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
+	"strings"
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
@@ -15,6 +17,9 @@ const (
 	topicsDir   = "topics"
 	electionDir = "election"
 )
+
+// ballast is how the names of the files begin that brokers give up when the volume is full.
+const ballast = substrate.DeletedPrefix + "ballast~"
 
 var errNoVolume = errors.New("not a kaas volume: neither volume/ nor meta/ nor topics/ is there")
 
@@ -33,13 +38,16 @@ func (e *engine) volume() (*seen, error) {
 	if !there[volumeDir] && !there[metaDir] && !there[topicsDir] {
 		return nil, errNoVolume
 	}
-	v, err := substrate.ReadVolume(e.v.FS)
-	if err == nil {
+	name := volumeDir + "/id"
+	es, _ = e.v.ListFresh(volumeDir)
+	if slices.ContainsFunc(es, func(de substrate.DirEntry) bool { return de.Name == "id" && de.Irregular }) {
+		s.fault(kindVolume, name, "is no regular file")
+	} else if v, err := substrate.ReadVolume(e.v.FS); err != nil {
+		s.fault(kindVolume, name, "%v", err)
+	} else {
 		e.v.ID = v.ID
 		return s, nil
 	}
-	name := volumeDir + "/id"
-	s.fault(kindVolume, name, "%v", err)
 	if ids := e.metaIDs(); len(ids) == 1 {
 		e.v.ID = ids[0]
 		s.note(kindVolume, name, "metadata of %s is there, of no other volume: it was checked", ids[0])
@@ -72,7 +80,9 @@ func (rootUnit) look(_ context.Context, e *engine) *seen {
 		case volumeDir, metaDir, topicsDir, electionDir, substrate.SessionsDir:
 			s.isDir("", de)
 		default:
-			s.other(e, "", de)
+			if !strings.HasPrefix(de.Name, ballast) {
+				s.other(e, "", de)
+			}
 		}
 	}
 	es, _ = s.list(e, volumeDir)
