@@ -110,10 +110,14 @@ func (b *Broker) refuseDamage(ctx context.Context) error {
 	if !there {
 		return b.refuseOrphans()
 	}
-	if _, _, err := metalog.ReadState(ctx, b.v, b.stream, projections.ClusterSchema()); isDamage(err) {
-		return err // others pass, or are met again
+	snap, _, err := metalog.ReadState(ctx, b.v, b.stream, projections.ClusterSchema())
+	if err != nil {
+		if isDamage(err) {
+			return err
+		}
+		return nil // others pass, or are met again
 	}
-	return nil
+	return b.refuseOlder(ctx, snap)
 }
 
 // refuseOrphans refuses to begin a cluster where topics lie: their metadata is

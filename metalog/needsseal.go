@@ -23,12 +23,7 @@ func NeedsSeal(v *substrate.Volume, stream string, epoch substrate.Epoch, sessio
 			continue
 		}
 		newest = max(newest, e)
-		name := substrate.ClaimPath(stream, e)
-		b, err := v.ReadFile(name)
-		if err != nil {
-			return "", newest, err
-		}
-		claim, err := substrate.DecodeClaim(name, b)
+		claim, err := v.ReadClaim(stream, e)
 		if err != nil {
 			return "", newest, err
 		}

@@ -222,12 +222,7 @@ func (r *Reader[S]) pollSuccessor(ctx context.Context) (bool, error) {
 }
 
 func (r *Reader[S]) move(ctx context.Context, to substrate.Position) (bool, error) {
-	name := substrate.ClaimPath(r.stream, to.Epoch)
-	b, err := r.v.ReadFile(name)
-	if err != nil {
-		return false, err
-	}
-	claim, err := substrate.DecodeClaim(name, b)
+	claim, err := r.v.ReadClaim(r.stream, to.Epoch)
 	if err != nil {
 		return false, err
 	}

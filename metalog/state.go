@@ -20,12 +20,7 @@ func ReadState[S any](ctx context.Context, v *substrate.Volume, stream string, s
 	if err != nil {
 		return snap, false, err
 	}
-	name := substrate.ClaimPath(stream, to.Epoch)
-	b, err := v.ReadFile(name)
-	if err != nil {
-		return snap, false, err
-	}
-	claim, err := substrate.DecodeClaim(name, b)
+	claim, err := v.ReadClaim(stream, to.Epoch)
 	if err != nil {
 		return snap, false, err
 	}

@@ -127,19 +127,27 @@ func (c *claimer) tryTake(e Epoch, session string) (bool, ClaimBody, error) {
 	return true, body, c.v.syncDir(c.stream)
 }
 
-// readClaim reads the claim of an epoch that is known to be there. A cached miss
-// is cured by listing the directories above it.
-func (c *claimer) readClaim(e Epoch) (ClaimBody, error) {
-	b, err := c.v.ReadFile(ClaimPath(c.stream, e))
+func (c *claimer) readClaim(e Epoch) (ClaimBody, error) { return c.v.ReadClaim(c.stream, e) }
+
+// ReadClaim reads the claim of an epoch that is known to be there. A cached miss
+// is cured by listing the directories above it. An epoch appears with its claim and keeps
+// it, so a listing that shows the epoch without one shows damage.
+func (v *Volume) ReadClaim(stream string, e Epoch) (ClaimBody, error) {
+	name := ClaimPath(stream, e)
+	b, err := v.ReadFile(name)
 	if isNotExist(err) {
-		_, _ = c.v.ListFresh(c.stream)
-		_, _ = c.v.ListFresh(path.Join(c.stream, EpochName(e)))
-		b, err = c.v.ReadFile(ClaimPath(c.stream, e))
+		_, _ = v.ListFresh(stream)
+		es, lerr := v.ListFresh(path.Join(stream, EpochName(e)))
+		b, err = v.ReadFile(name)
+		lacks := !slices.ContainsFunc(es, func(de DirEntry) bool { return de.Name == ClaimName })
+		if isNotExist(err) && lerr == nil && lacks && !v.Breaks.TwoStepClaim {
+			return ClaimBody{}, &DamageError{File: name, Cause: "is missing, and no epoch is ever without its claim"}
+		}
 	}
 	if err != nil {
 		return ClaimBody{}, err
 	}
-	return DecodeClaim(ClaimPath(c.stream, e), b)
+	return DecodeClaim(name, b)
 }
 
 // DecodeClaim decodes a claim file.
