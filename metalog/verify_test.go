@@ -1,9 +1,15 @@
 package metalog_test
 
 import (
+	"errors"
+	"io/fs"
+	"strings"
 	"testing"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/internal/substrate/faultfs"
 	"kaas.dev/kaas/metalog"
 )
 
@@ -32,6 +38,135 @@ func TestPlugInPrunedHistory(t *testing.T) {
 		res, err := metalog.Verify(v, stream, &journalSchema)
 		if err != nil || res.Faults() != faults {
 			t.Errorf("entry %d is empty: %v, %+v", seq, err, res)
+		}
+	}
+}
+
+// forge rewrites an entry's body, checksums and all, and adds flags.
+func forge(t *testing.T, v *substrate.Volume, name string, flags uint16, change func(map[string]any)) {
+	t.Helper()
+	spoil(t, v, name, func(b []byte) []byte {
+		f, err := substrate.DecodeFrame(name, substrate.KindEntry, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body map[string]any
+		if err := msgpack.Unmarshal(f.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		change(body)
+		out, err := substrate.EncodeFile(substrate.KindEntry, f.Flags|flags, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	})
+}
+
+// TestVerifyFindings: what only a look at several epochs, or at names, can find. What a
+// row needs is done by hand to a stream of epochs 0, 1 (entries a, b, c) and 2 (d).
+func TestVerifyFindings(t *testing.T) {
+	at := func(e substrate.Epoch, seq uint64) string {
+		return substrate.EntryPath(stream, substrate.Position{Epoch: e, Seq: seq})
+	}
+	for name, c := range map[string]struct {
+		do               func(*testing.T, *substrate.Volume)
+		kind, file, text string // nothing where kind is empty
+		note             bool
+	}{
+		"nothing": {do: func(*testing.T, *substrate.Volume) {}},
+		"an entry after a closed one": {func(t *testing.T, v *substrate.Volume) {
+			forge(t, v, at(1, 2), substrate.FlagClosed, func(map[string]any) {})
+		}, metalog.KindChain, at(1, 3), "closed the epoch", false},
+		"a successor that left out what was acknowledged": {func(t *testing.T, v *substrate.Volume) {
+			forge(t, v, at(2, 1), 0, func(b map[string]any) { b["prev"] = substrate.Position{Epoch: 1, Seq: 1} })
+		}, metalog.KindChain, at(2, 1), "1-3 was acknowledged", false},
+		"an epoch that is gone": {func(t *testing.T, v *substrate.Volume) {
+			if err := v.RemoveTree(stream + "/0000000001"); err != nil {
+				t.Fatal(err)
+			}
+		}, metalog.KindEpochMissing, stream + "/0000000001", "is missing below 2-", false},
+		"an epoch's name of nine digits": {func(t *testing.T, v *substrate.Volume) {
+			if err := v.Mkdir(stream + "/000000003"); err != nil {
+				t.Fatal(err)
+			}
+		}, metalog.KindName, stream + "/000000003", "ten digits", false},
+		"a file in an epoch's place": {func(t *testing.T, v *substrate.Volume) {
+			if err := v.WriteFile(stream+"/0000000003", nil); err != nil {
+				t.Fatal(err)
+			}
+		}, metalog.KindName, stream + "/0000000003", "is a file", false},
+		"an epoch that was claimed, with nothing in it yet": {do: func(t *testing.T, v *substrate.Volume) {
+			if err := claim(t, session(t, v), 3, metalog.Options{}).Abandon(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"the oldest history is gone": {do: func(t *testing.T, v *substrate.Volume) {
+			for _, name := range []string{at(0, 1), at(1, 1)} {
+				if err := v.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+		"what the successor continues from is gone": {func(t *testing.T, v *substrate.Volume) {
+			if err := v.Remove(at(1, 3)); err != nil {
+				t.Fatal(err)
+			}
+		}, metalog.KindPruned, at(1, 3), "2-1 continues from it", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newVolume(t, nil)
+			w := claim(t, session(t, v), 1, metalog.Options{Followed: true})
+			for _, s := range []string{"a", "b", "c"} {
+				p := publish(t, w, s)
+				eventually(t, "HEAD is there", func() bool { h, _ := v.ReadHead(stream, 1); return h == p })
+			}
+			w.Abandon(t.Context())
+			w = claim(t, session(t, v), 2, metalog.Options{})
+			publish(t, w, "d")
+			w.Abandon(t.Context())
+			c.do(t, v)
+			r, err := metalog.Verify(v, stream, &journalSchema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.kind == "" && len(r.Findings) == 0 {
+				return
+			}
+			for _, f := range r.Findings {
+				if f.Kind == c.kind && f.File == c.file && f.Fault != c.note && strings.Contains(f.Detail, c.text) {
+					return
+				}
+			}
+			t.Errorf("found %+v", r.Findings)
+		})
+	}
+}
+
+// TestVerifyBesidePruning: an entry that goes between the listing and the reading was pruned.
+// One that is listed and cannot be found is a fault.
+func TestVerifyBesidePruning(t *testing.T) {
+	gone, left := substrate.EntryPath(stream, substrate.Position{Epoch: 0, Seq: 1}), substrate.EntryPath(stream, substrate.Position{Epoch: 1, Seq: 1})
+	for name, faults := range map[string]int{gone: 0, left: 1} {
+		var plain *substrate.Volume
+		hook := func(op faultfs.Op) faultfs.Fault {
+			if plain == nil || op.Name != "open" || op.Path != name {
+				return faultfs.Fault{}
+			}
+			if name == gone {
+				if err := plain.Remove(gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Error(err)
+				}
+			}
+			return faultfs.Fault{Err: fs.ErrNotExist}
+		}
+		v := newVolume(t, hook)
+		w := claim(t, session(t, v), 1, metalog.Options{})
+		publish(t, w, "a")
+		w.Abandon(t.Context())
+		plain = &substrate.Volume{FS: v.FS.(*faultfs.FS).FS}
+		if r, err := metalog.Verify(v, stream, &journalSchema); err != nil || r.Faults() != faults {
+			t.Errorf("%s: %v %+v", name, err, r)
 		}
 	}
 }

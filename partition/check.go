@@ -95,8 +95,12 @@ func (c *filesCheck) add(kind, file string, fault bool, format string, a ...any)
 	c.out.Findings = append(c.out.Findings, metalog.Finding{Kind: kind, File: file, Fault: fault, Detail: fmt.Sprintf(format, a...)})
 }
 
-func (c *filesCheck) fault(kind, file, format string, a ...any) { c.add(kind, file, true, format, a...) }
-func (c *filesCheck) note(kind, file, format string, a ...any)  { c.add(kind, file, false, format, a...) }
+func (c *filesCheck) fault(kind, file, format string, a ...any) {
+	c.add(kind, file, true, format, a...)
+}
+func (c *filesCheck) note(kind, file, format string, a ...any) {
+	c.add(kind, file, false, format, a...)
+}
 
 // manifest checks what the manifest says of itself.
 func (c *filesCheck) manifest(id [16]byte, index int32) {

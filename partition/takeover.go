@@ -27,6 +27,9 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 
 func openNow(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index int32, epoch int32, cfg Config) (*Partition, error) {
 	cfg = cfg.withDefaults()
+	if err := refuseOlder(s.Volume(), id, index); err != nil {
+		return nil, fmt.Errorf("open %s-%d: %w", topic, index, err)
+	}
 	w, err := metalog.Claim(ctx, s, ManifestStream(id, index), substrate.Epoch(epoch), ManifestSchema(), metalog.Options{
 		Node: cfg.Node, RetentionAge: cfg.HistoryAge, RetentionEntries: cfg.HistoryEntries, Now: cfg.Now})
 	name := fmt.Sprintf("%s-%d", topic, index)

@@ -371,3 +371,25 @@ func TestTopicDirs(t *testing.T) {
 		t.Fatal("a deleted partition was opened")
 	}
 }
+
+// A manifest that has lost its newest epoch is not gone on from: the segments which that
+// epoch had made would count as a zombie's, and be removed.
+func TestLostEpochIsNotGoneOnFrom(t *testing.T) {
+	v := dirVolume(t)
+	for epoch := int32(1); epoch <= 2; epoch++ {
+		p := open(t, newSession(t, v), epoch, testConfig())
+		appendOne(t, p, rec(0, "a"))
+		ok(t, p.Relinquish(context.Background()))
+	}
+	lost := ManifestStream(testID, 0) + "/" + substrate.EpochName(2)
+	ok(t, v.RemoveTree(lost))
+	before := must(v.ListFresh(ManifestStream(testID, 0)))(t)
+	_, err := Open(context.Background(), newSession(t, v), testID, testTopic, 0, 3, testConfig())
+	var de *substrate.DamageError
+	if !errors.As(err, &de) || de.File != lost {
+		t.Errorf("opened over a lost epoch: %v", err)
+	}
+	if after := must(v.ListFresh(ManifestStream(testID, 0)))(t); !slices.Equal(before, after) {
+		t.Errorf("the stream was changed: %v", after)
+	}
+}
