@@ -27,9 +27,6 @@ func Open(ctx context.Context, s *substrate.Session, id [16]byte, topic string, 
 
 func openNow(ctx context.Context, s *substrate.Session, id [16]byte, topic string, index int32, epoch int32, cfg Config) (*Partition, error) {
 	cfg = cfg.withDefaults()
-	if err := refuseOlder(s.Volume(), id, index); err != nil {
-		return nil, fmt.Errorf("open %s-%d: %w", topic, index, err)
-	}
 	w, err := metalog.Claim(ctx, s, ManifestStream(id, index), substrate.Epoch(epoch), ManifestSchema(), metalog.Options{
 		Node: cfg.Node, RetentionAge: cfg.HistoryAge, RetentionEntries: cfg.HistoryEntries, Now: cfg.Now})
 	name := fmt.Sprintf("%s-%d", topic, index)
@@ -43,7 +40,7 @@ func openNow(ctx context.Context, s *substrate.Session, id [16]byte, topic strin
 	m := w.Committed().State
 	if m.TopicID != id || m.Topic != topic || m.Partition != index {
 		err = fmt.Errorf("%s is the manifest of %s-%d, topic %x", ManifestStream(id, index), m.Topic, m.Partition, m.TopicID)
-	} else {
+	} else if err = p.refuseOlder(w.Committed().Pos.Epoch); err == nil {
 		err = p.takeOver(ctx, m)
 	}
 	if err != nil {

@@ -372,8 +372,8 @@ func TestTopicDirs(t *testing.T) {
 	}
 }
 
-// A manifest that has lost its newest epoch is not gone on from: the segments which that
-// epoch had made would count as a zombie's, and be removed.
+// A manifest that has lost its newest epoch is not gone on from, however often it is tried:
+// the segments which that epoch had made would count as a zombie's, and be removed.
 func TestLostEpochIsNotGoneOnFrom(t *testing.T) {
 	v := dirVolume(t)
 	for epoch := int32(1); epoch <= 2; epoch++ {
@@ -381,15 +381,25 @@ func TestLostEpochIsNotGoneOnFrom(t *testing.T) {
 		appendOne(t, p, rec(0, "a"))
 		ok(t, p.Relinquish(context.Background()))
 	}
-	lost := ManifestStream(testID, 0) + "/" + substrate.EpochName(2)
+	lost, kept := ManifestStream(testID, 0)+"/"+substrate.EpochName(2), "kept"
+	ok(t, v.Rename(lost, kept))
+	before := must(v.ListFresh(Dir(testID, 0)))(t)
+	for epoch := int32(3); epoch <= 4; epoch++ {
+		_, err := Open(context.Background(), newSession(t, v), testID, testTopic, 0, epoch, testConfig())
+		var de *substrate.DamageError
+		if !errors.As(err, &de) || de.File != lost {
+			t.Errorf("opened over a lost epoch: %v", err)
+		}
+	}
+	if after := must(v.ListFresh(Dir(testID, 0)))(t); !slices.Equal(before, after) {
+		t.Errorf("the files are %v, and were %v", after, before)
+	}
+	// It is put back, as from a copy.
 	ok(t, v.RemoveTree(lost))
-	before := must(v.ListFresh(ManifestStream(testID, 0)))(t)
-	_, err := Open(context.Background(), newSession(t, v), testID, testTopic, 0, 3, testConfig())
-	var de *substrate.DamageError
-	if !errors.As(err, &de) || de.File != lost {
-		t.Errorf("opened over a lost epoch: %v", err)
+	ok(t, v.Rename(kept, lost))
+	p := open(t, newSession(t, v), 5, testConfig())
+	if got := values(t, p); !slices.Equal(got, []string{"a", "a"}) {
+		t.Errorf("the log holds %q", got)
 	}
-	if after := must(v.ListFresh(ManifestStream(testID, 0)))(t); !slices.Equal(before, after) {
-		t.Errorf("the stream was changed: %v", after)
-	}
+	ok(t, p.Relinquish(context.Background()))
 }
