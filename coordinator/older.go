@@ -40,7 +40,7 @@ func (b *Broker) refuseOlder(ctx context.Context, s metalog.Snapshot[*projection
 	}
 	for id, epoch := range suspects {
 		given, _ := givenOut(s.State, id)
-		if _, there := b.led(id); !there || given >= epoch {
+		if _, there := b.led(id, given); !there || given >= epoch {
 			continue
 		}
 		return fmt.Errorf("%s: %s has leader epoch %d, but %s at %s has given out %d: the stream's newest epoch is lost, and nothing may go on from an older one (see kaas-meta verify)",
@@ -71,7 +71,7 @@ func (b *Broker) ahead(view *projections.Cluster) map[projections.TopicID]substr
 				continue
 			}
 		}
-		if epoch, there := b.led(id); there && epoch > given {
+		if epoch, there := b.led(id, given); there && epoch > given {
 			out[id] = epoch
 		}
 	}
@@ -90,12 +90,23 @@ func givenOut(view *projections.Cluster, id projections.TopicID) (epoch substrat
 	return 0, false
 }
 
-// led is the newest epoch of a topic's first partition, false where it is on its way in or
-// out.
-func (b *Broker) led(id projections.TopicID) (substrate.Epoch, bool) {
-	epochs, err := b.v.ListEpochs(partition.ManifestStream(id, 0))
+// led is the newest epoch above a given one in which a broker led a topic's first partition,
+// or that one; false where the topic is on its way in or out. kaas-meta may have claimed
+// epochs that nobody gave out.
+func (b *Broker) led(id projections.TopicID, given substrate.Epoch) (substrate.Epoch, bool) {
+	stream := partition.ManifestStream(id, 0)
+	epochs, err := b.v.ListEpochs(stream)
 	if err != nil || len(epochs) == 0 {
 		return 0, false
 	}
-	return epochs[len(epochs)-1], true
+	for i := len(epochs) - 1; i >= 0 && epochs[i] > given; i-- {
+		claim, err := b.v.ReadClaim(stream, epochs[i])
+		if err != nil || claim.Session == "" {
+			continue
+		}
+		if who, err := b.v.ReadIdentity(claim.Session); err == nil && who.Role == substrate.RoleData {
+			return epochs[i], true
+		}
+	}
+	return given, true
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 
 	"kaas.dev/kaas/internal/substrate"
 )
@@ -24,9 +23,10 @@ type Verification struct {
 	Owner   string          `json:"-"`
 	// Closed: the newest entry is one after which its epoch's owner writes nothing.
 	Closed bool `json:"-"`
-	// Sessions are those that claims name, Others the names that are no stream's.
-	Sessions []string `json:"-"`
-	Others   []Other  `json:"-"`
+	// Owners are the sessions that claims name, each with its newest epoch; Others the names
+	// that are no stream's.
+	Owners map[string]substrate.Epoch `json:"-"`
+	Others []Other                    `json:"-"`
 }
 
 // Other is a name in a stream's directories that is neither an epoch's nor in one of
@@ -61,7 +61,7 @@ func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verifica
 // VerifyState is Verify, and returns the fold of the newest entry too, nil where that
 // cannot be had. The error is ctx's, or that there is no such stream.
 func VerifyState[S any](ctx context.Context, v *substrate.Volume, stream string, sc *Schema[S]) (*Verification, *Snapshot[S], error) {
-	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Claimed: -1},
+	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Claimed: -1, Owners: map[string]substrate.Epoch{}},
 		sums: map[substrate.Position]uint32{}, plugs: map[substrate.Position]bool{}, heads: map[substrate.Epoch]substrate.Position{}}
 	epochs, err := r.listEpochs()
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *verifier[S]) epoch(ctx context.Context, e substrate.Epoch) error {
 	}
 	claim := r.claim(e, files)
 	r.out.Claimed, r.out.Owner, r.out.Closed = e, claim.Session, false
-	if claim.Session != "" && !slices.Contains(r.out.Sessions, claim.Session) {
-		r.out.Sessions = append(r.out.Sessions, claim.Session)
+	if claim.Session != "" {
+		r.out.Owners[claim.Session] = e
 	}
 	var cur *loaded[S]
 	for at := 0; at < len(files.entries); at += readAhead {

@@ -89,6 +89,19 @@ func (v *Volume) OpenSession(id Identity) (*Session, error) {
 // SessionPath is the directory of a session.
 func SessionPath(id string) string { return SessionsDir + "/" + id }
 
+// ReadIdentity reads whose session it is, or was. A living owner moves the token under it.
+func (v *Volume) ReadIdentity(session string) (id Identity, err error) {
+	for i := range 8 {
+		name := SessionPath(session) + "/" + string(rune('0'+i%2))
+		var b []byte
+		if b, err = v.ReadFile(name); err == nil {
+			_, err = DecodeFile(name, KindSession, b, &id)
+			return id, err
+		}
+	}
+	return id, err
+}
+
 // ID is the session's name on the volume.
 func (s *Session) ID() string { return s.id }
 

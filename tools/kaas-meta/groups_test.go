@@ -56,8 +56,7 @@ func newGroupsVolume(t *testing.T) string {
 	t.Helper()
 	dir := newVolume(t)
 	publisher(t, dir, "cluster", 3, projections.ClusterSchema(), func(publish func(string, []metalog.Event, error)) {
-		evs, err := projections.NewEvents(&projections.ShardsMade{Kind: projections.ShardGroups, Count: 16},
-			&projections.ShardOwnerChanged{Kind: projections.ShardGroups, Shard: 5, Owner: 7, Epoch: 1}, &projections.ShardOwnerChanged{Kind: projections.ShardGroups, Shard: 2, Owner: 7, Epoch: 1})
+		evs, err := projections.NewEvents(&projections.ShardsMade{Kind: projections.ShardGroups, Count: 16})
 		publish("shards", evs, err)
 	})
 	a := kmsg.ConsumerMemberAssignment{Topics: []kmsg.ConsumerMemberAssignmentTopic{{Topic: "orders", Partitions: []int32{0, 1, 2, 5}}}}

@@ -19,8 +19,7 @@ func newTxnsVolume(t *testing.T) string {
 	t.Helper()
 	dir := newVolume(t)
 	publisher(t, dir, "cluster", 3, projections.ClusterSchema(), func(publish func(string, []metalog.Event, error)) {
-		evs, err := projections.NewEvents(&projections.ShardsMade{Kind: projections.ShardTxns, Count: 16},
-			&projections.ShardOwnerChanged{Kind: projections.ShardTxns, Shard: 13, Owner: 7, Epoch: 1}, &projections.ShardOwnerChanged{Kind: projections.ShardTxns, Shard: 1, Owner: 7, Epoch: 1})
+		evs, err := projections.NewEvents(&projections.ShardsMade{Kind: projections.ShardTxns, Count: 16})
 		publish("shards", evs, err)
 	})
 	open := txns.Txn{ID: "payments", ProducerID: 77, Epoch: 3, LastEpoch: txns.NoEpoch, PrevProducerID: 76, NextProducerID: txns.NoProducer, State: txns.Ongoing,

@@ -46,7 +46,7 @@ func Run(ctx context.Context, v *substrate.Volume, opt Options) (*Report, error)
 	if opt.Progress == nil {
 		opt.Progress = func(Progress) {}
 	}
-	e := &engine{v: &substrate.Volume{FS: readOnly{v.FS}}, opt: opt, sessions: map[string]bool{}}
+	e := &engine{v: &substrate.Volume{FS: readOnly{v.FS}}, opt: opt, sessions: map[string]sessionInfo{}}
 	first, err := e.volume()
 	if err != nil {
 		return nil, err
@@ -65,11 +65,11 @@ type engine struct {
 	v   *substrate.Volume
 	opt Options
 
-	sessions map[string]bool      // by ID, whether it is sealed; complete before others read it
-	view     *projections.Cluster // nil while it cannot be read
-	met      []*met               // every unit, as it was last seen
-	strange  atomic.Bool          // the cluster stream has names that it may hang to open
-	missing  missing              // sessions
+	sessions map[string]sessionInfo // by ID; complete before others read it
+	view     *projections.Cluster   // nil while it cannot be read
+	met      []*met                 // every unit, as it was last seen
+	strange  atomic.Bool            // the cluster stream has names that it may hang to open
+	missing  missing                // sessions
 
 	done, units atomic.Int64
 	read        atomic.Int64

@@ -29,24 +29,30 @@ func (sessionsUnit) look(ctx context.Context, e *engine) *seen {
 			s.other(e, substrate.SessionsDir, de)
 			continue
 		}
-		sealed, known := s.session(e, de.Name)
+		i, known := s.session(e, de.Name)
 		s.counts.Sessions++
-		if sealed {
+		if i.sealed {
 			s.counts.Sealed++
 		}
 		if first && known {
-			e.sessions[de.Name] = sealed
+			e.sessions[de.Name] = i
 		}
 	}
 	return s
 }
 
+// sessionInfo is what was seen of a session.
+type sessionInfo struct {
+	sealed bool
+	role   string // empty where its token could not be read
+}
+
 // session looks at one session: its token, and whether somebody has sealed it.
-func (s *seen) session(e *engine, id string) (sealed, known bool) {
+func (s *seen) session(e *engine, id string) (i sessionInfo, known bool) {
 	dir := substrate.SessionPath(id)
 	es, ok := s.list(e, dir)
 	if !ok {
-		return false, false
+		return i, false
 	}
 	tokens := 0
 	for _, de := range es {
@@ -57,33 +63,58 @@ func (s *seen) session(e *engine, id string) (sealed, known bool) {
 		case de.Irregular:
 			s.fault(metalog.KindName, name, "is no regular file")
 		case de.Dir:
-			sealed = true
+			i.sealed = true
 		default:
 			tokens++
-			s.token(e, name)
+			i.role = s.token(e, name)
 		}
 	}
 	if tokens != 1 {
 		s.fault(kindSession, dir, "holds %d tokens, not one; what it led is fenced all the same", tokens)
 	}
-	return sealed, true
+	return i, true
 }
 
-// token decodes a session's token. A living owner moves it, so one that has just gone is
-// not told.
-func (s *seen) token(e *engine, name string) {
+// token decodes a session's token, and returns its role. A living owner moves it, so one that
+// has just gone is looked for under its other name, and is no fault.
+func (s *seen) token(e *engine, name string) (role string) {
 	b, err := e.v.ReadFile(name)
+	for try := 0; isNotExist(err) && try < 4; try++ {
+		name = path.Dir(name) + "/" + string('0'+'1'-name[len(name)-1])
+		b, err = e.v.ReadFile(name)
+	}
 	if isNotExist(err) {
-		return
+		return ""
 	}
 	if err != nil {
 		s.fault(metalog.KindUnreadable, name, "%v", err)
-		return
+		return ""
 	}
 	var id substrate.Identity
 	if _, err := substrate.DecodeFile(name, substrate.KindSession, b, &id); err != nil {
 		s.fault(kindSession, name, "%v", err)
 	}
+	return id.Role
+}
+
+// broker reports the session of a broker that leads: it claims what the cluster gives it, and
+// no epoch above that. kaas-meta itself does.
+func (e *engine) broker(id string) bool {
+	i, there := e.sessions[id]
+	if !there {
+		i, _ = (&seen{}).session(e, id) // newer than the first look
+	}
+	return i.role == substrate.RoleData || i.role == "" // or nobody can tell
+}
+
+// ledUpTo is the newest epoch of a stream that a broker has claimed.
+func (e *engine) ledUpTo(r *metalog.Verification) (newest substrate.Epoch) {
+	for id, epoch := range r.Owners {
+		if epoch > newest && e.broker(id) {
+			newest = epoch
+		}
+	}
+	return newest
 }
 
 // isSession reports a session that sessions/ had at the first look.
@@ -92,8 +123,8 @@ func (e *engine) isSession(id string) bool { _, there := e.sessions[id]; return 
 // living reports that a session may be at work: it was not sealed when it was looked at,
 // or is newer than that.
 func (e *engine) living(id string) bool {
-	if sealed, there := e.sessions[id]; there {
-		return !sealed
+	if i, there := e.sessions[id]; there {
+		return !i.sealed
 	}
 	if id == "" || strings.ContainsAny(id, "/~") {
 		return false
@@ -112,7 +143,7 @@ type missing struct {
 func (e *engine) noteSessions(r *metalog.Verification) {
 	e.missing.mu.Lock()
 	defer e.missing.mu.Unlock()
-	for _, id := range r.Sessions {
+	for id := range r.Owners {
 		if e.isSession(id) {
 			continue
 		}

@@ -44,15 +44,15 @@ func (u streamUnit) look(ctx context.Context, e *engine) *seen {
 	if u.kind == "" {
 		e.strange.Store(slices.ContainsFunc(r.Findings, func(f metalog.Finding) bool { return f.Kind == metalog.KindName }))
 	}
-	claimed := r.Claimed
+	led := e.ledUpTo(r)
 	s.judge = func(s *seen, view *projections.Cluster) {
 		made := view.Shards(u.kind)
 		switch {
 		case u.kind == "":
 		case int(u.shard) >= len(made):
 			s.fault(kindShardAbove, u.path, "is there, but the cluster has %d shards of %s", len(made), u.kind)
-		case int64(claimed) > int64(made[u.shard].Epoch):
-			s.fault(kindEpochAhead, u.path, "has epoch %d, but the cluster has given it only up to %d: the cluster stream has gone back", claimed, made[u.shard].Epoch)
+		case int64(led) > int64(made[u.shard].Epoch):
+			s.fault(kindEpochAhead, u.path, "has epoch %d, but the cluster has given it only up to %d: the cluster stream has gone back", led, made[u.shard].Epoch)
 		}
 	}
 	return s

@@ -44,7 +44,7 @@ func (topicsUnit) look(_ context.Context, e *engine) *seen {
 // topicUnit is a topic's directory.
 type topicUnit struct{ id projections.TopicID }
 
-func (u topicUnit) look(_ context.Context, e *engine) *seen {
+func (u topicUnit) look(ctx context.Context, e *engine) *seen {
 	s, dir := &seen{}, partition.TopicDir(u.id)
 	es, ok := s.list(e, dir)
 	if !ok {
@@ -67,16 +67,17 @@ func (u topicUnit) look(_ context.Context, e *engine) *seen {
 	}
 	led := false
 	if e.view != nil && e.view.TopicByID(u.id) == nil {
-		led = e.led(u.id, there)
+		led = e.led(ctx, u.id, there)
 	}
 	s.judge = func(s *seen, view *projections.Cluster) { s.topic(view, u.id, there, led) }
 	return s
 }
 
 // led reports whether some partition of a topic ever had a leader.
-func (e *engine) led(id projections.TopicID, parts map[int32]bool) bool {
+func (e *engine) led(ctx context.Context, id projections.TopicID, parts map[int32]bool) bool {
 	for n := range parts {
-		if es, err := e.v.ListEpochs(partition.ManifestStream(id, n)); err == nil && len(es) > 0 && es[len(es)-1] > 0 {
+		r, _, err := metalog.VerifyState(ctx, e.v, partition.ManifestStream(id, n), partition.ManifestSchema())
+		if err == nil && e.ledUpTo(r) > 0 {
 			return true
 		}
 	}
@@ -128,17 +129,17 @@ func (u partitionUnit) look(ctx context.Context, e *engine) *seen {
 		s.files(ctx, e, u, r, snap.State)
 		name = snap.State.Topic
 	}
-	claimed := r.Claimed
+	led := e.ledUpTo(r)
 	s.judge = func(s *seen, view *projections.Cluster) {
 		t := view.TopicByID(u.id)
 		switch {
 		case t == nil: // its topic's unit tells
-		case int(u.index) >= len(t.Partitions) && claimed > 0:
+		case int(u.index) >= len(t.Partitions) && led > 0:
 			s.fault(kindPartitionAbove, partition.Dir(u.id, u.index), "the cluster has %d partitions of %s, but this one had leaders: the cluster stream has gone back", len(t.Partitions), t.Name)
 		case int(u.index) >= len(t.Partitions):
 			s.note(kindTopicUnnamed, partition.Dir(u.id, u.index), "the cluster has %d partitions of %s; that this one is added was not finished", len(t.Partitions), t.Name)
-		case int64(claimed) > int64(t.Partitions[u.index].Epoch):
-			s.fault(kindEpochAhead, stream, "%s-%d has leader epoch %d, but the cluster has given it only up to %d: the cluster stream has gone back", t.Name, u.index, claimed, t.Partitions[u.index].Epoch)
+		case int64(led) > int64(t.Partitions[u.index].Epoch):
+			s.fault(kindEpochAhead, stream, "%s-%d has leader epoch %d, but the cluster has given it only up to %d: the cluster stream has gone back", t.Name, u.index, led, t.Partitions[u.index].Epoch)
 		}
 		if t != nil && name != "" && name != t.Name {
 			s.fault(partition.KindManifest, stream, "is of topic %s, which the cluster knows as %s", name, t.Name)
