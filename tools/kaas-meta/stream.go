@@ -35,7 +35,3 @@ func shownState(ctx context.Context, v *substrate.Volume, st history.State) any 
 	}
 	return st.Fold
 }
-
-func readCluster(ctx context.Context, v *substrate.Volume) (*projections.Cluster, error) {
-	return history.ReadCluster(ctx, v)
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -116,5 +115,3 @@ func (a *app) findings(fs []checker.Finding, leftOff int) {
 	}
 	fmt.Fprintf(a.out, "      what to do: %s\n", fs[0].Advice)
 }
-
-func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
