@@ -60,13 +60,13 @@ func rebuildOptions(cmd *cobra.Command) (opt rebuild.Options, err error) {
 	}
 	opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if isatty.IsTerminal(os.Stderr.Fd()) {
-		opt.Progress = progress
+		opt.Progress = showStep
 	}
 	return opt, err
 }
 
-// progress keeps a line of a terminal.
-func progress(what string, n, all int) {
+// showStep keeps a line of a terminal.
+func showStep(what string, n, all int) {
 	end := ""
 	if n == all {
 		end = "\n"
