@@ -86,6 +86,7 @@ type verifier[S any] struct {
 	newest *loaded[S]                    // the fold of the newest entry
 	sums   map[substrate.Position]uint32 // of entries
 	base   substrate.Position            // the newest
+	birth  substrate.Epoch               // the epoch that was there from the stream's birth on
 	gaps   []substrate.Position          // entries whose predecessor in the epoch is missing
 	bases  []*Entry                      // the first entries of epochs, without their states
 	heads  map[substrate.Epoch]substrate.Position
@@ -154,6 +155,8 @@ func (r *verifier[S]) claim(e substrate.Epoch, files epochFiles) (claim substrat
 	}
 	if err != nil {
 		r.fault(kindOf(err, KindClaim, KindClaimMissing), name, "%v", cause(err))
+	} else if claim.Session == "" {
+		r.birth = e
 	}
 	return claim
 }

@@ -41,11 +41,11 @@ func (r *verifier[S]) whole(epochs []substrate.Epoch) {
 
 // missingEpochs names the epochs below the newest entry whose directories are gone: who
 // claims an epoch sees to it that there is one of each number down to what it continues
-// from, and none is ever removed.
+// from, and none is ever removed. A stream that goes on from another one is born above 0.
 func (r *verifier[S]) missingEpochs(epochs []substrate.Epoch) {
 	const most = 8
 	missing := 0
-	for e := substrate.Epoch(0); e <= r.out.Newest.Epoch; e++ {
+	for e := r.birth; e <= r.out.Newest.Epoch; e++ {
 		if _, there := slices.BinarySearch(epochs, e); there {
 			continue
 		}

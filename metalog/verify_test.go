@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -61,6 +62,33 @@ func forge(t *testing.T, v *substrate.Volume, name string, flags uint16, change 
 		}
 		return out
 	})
+}
+
+// A stream that goes on from another one has no epochs below its birth, and all above it.
+func TestVerifyBornAboveZero(t *testing.T) {
+	v := newVolume(t, nil)
+	const dir = "born"
+	if err := metalog.BuildFrom(v, dir, dir, &journalSchema, "it goes on", time.Now(), 7, journal{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []substrate.Epoch{8, 9} {
+		w, err := metalog.Claim(t.Context(), session(t, v), dir, e, &journalSchema, metalog.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, w, "a")
+		w.Abandon(t.Context())
+	}
+	res, err := metalog.Verify(v, dir, &journalSchema)
+	if err != nil || len(res.Findings) != 0 {
+		t.Errorf("found %+v, %v", res, err)
+	}
+	if err := v.RemoveTree(dir + "/" + substrate.EpochName(8)); err != nil {
+		t.Fatal(err)
+	}
+	if res, err = metalog.Verify(v, dir, &journalSchema); err != nil || res.Faults() == 0 {
+		t.Errorf("without epoch 8: %+v, %v", res, err)
+	}
 }
 
 // TestVerifyFindings: what only a look at several epochs, or at names, can find. What a

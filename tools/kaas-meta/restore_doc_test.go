@@ -74,7 +74,6 @@ func TestDocOfDeletedOffsets(t *testing.T) {
 	e.create("returns", 1)
 	orders := e.produce("orders", 2)
 	orders.goesOn()
-	m := e.join("other", "orders")
 	e.commit("billing", "orders", map[int32]int64{0: 10, 1: 20})
 	e.commit("billing", "returns", map[int32]int64{0: 0})
 	e.commit("other", "orders", map[int32]int64{0: 7})
@@ -84,6 +83,8 @@ func TestDocOfDeletedOffsets(t *testing.T) {
 	e.commit("billing", "returns", map[int32]int64{0: 3})
 	e.commit("other", "orders", map[int32]int64{0: 9})
 	e.wantOffsets("billing", "orders", map[int32]int64{})
+	m := e.join("other", "orders") // nobody commits beside a group's members
+	e.await("the other group has its member", e.stable("other"))
 
 	outs := e.runDoc("Someone deleted the wrong topic's offsets", map[string]string{"DIR": e.dir, "GROUP": "billing", "TOPIC": "orders", "BEFORE": before})
 	if len(outs) != 6 {
@@ -100,14 +101,19 @@ func TestDocOfDeletedOffsets(t *testing.T) {
 	// Its consumers go on from there, and nobody else was disturbed for good.
 	b := e.join("billing", "orders")
 	e.begins(b, map[int32]int64{0: 10, 1: 20})
-	e.await("the other group has its member", func() error {
-		gs, err := e.adm.DescribeGroups(context.Background(), "other")
-		if err == nil && (gs["other"].State != "Stable" || len(gs["other"].Members) != 1) {
-			err = fmt.Errorf("it is %s with %d members", gs["other"].State, len(gs["other"].Members))
-		}
-		return err
-	})
+	e.await("the other group has its member again", e.stable("other"))
 	m.cl.Close()
 	orders.goesOn()
 	orders.end()
+}
+
+// stable asks whether a group has one member, and that its partitions.
+func (e *lab) stable(group string) func() error {
+	return func() error {
+		gs, err := e.adm.DescribeGroups(context.Background(), group)
+		if err == nil && (gs[group].State != "Stable" || len(gs[group].Members) != 1) {
+			err = fmt.Errorf("it is %s with %d members", gs[group].State, len(gs[group].Members))
+		}
+		return err
+	}
 }
