@@ -6,9 +6,8 @@ package server
 // UNSUPPORTED_VERSION and the range of key 18, from which clients retry; see
 // apiVersionsTooNew. From version 3 a client names its software, and from version 5
 // the cluster and node it means to talk to (KIP-1242): a mismatch is answered 129.
-// Of Kafka's features there are group.version, finalized at 1: the next-generation group
-// protocol; and transaction.version, at 2: transactions that producers join by producing. Below version 4 clients take a lowest level of 0 for an error, so that features
-// which have one are not told as supported.
+// The features are in features.go. Below version 4 clients take a lowest level of 0 for an
+// error, so that features which have one are not told as supported.
 
 import (
 	"context"
@@ -21,15 +20,6 @@ import (
 var apiVersionsAPI = api{key: kmsg.ApiVersions, min: 0, max: 5, start: (*Server).apiVersions}
 
 const rebootstrapRequired = 129
-
-// features are those that the cluster has, at the highest level it supports. The lowest
-// that it could be set to is 0. When one changes, featuresEpoch rises.
-var features = []struct {
-	name  string
-	level int16
-}{{"group.version", 1}, {"transaction.version", 2}}
-
-const featuresEpoch = 2
 
 // softwareName is what Kafka allows as a client software name or version (KIP-511).
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
@@ -58,9 +48,9 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 
 func tellFeatures(resp *kmsg.ApiVersionsResponse, version int16) {
 	for _, f := range features {
-		if version >= 4 {
+		if version >= 4 || f.low > 0 {
 			o := kmsg.NewApiVersionsResponseSupportedFeature()
-			o.Name, o.MaxVersion = f.name, f.level
+			o.Name, o.MinVersion, o.MaxVersion = f.name, f.low, f.high
 			resp.SupportedFeatures = append(resp.SupportedFeatures, o)
 		}
 		o := kmsg.NewApiVersionsResponseFinalizedFeature()

@@ -79,30 +79,24 @@ func TestApiVersionsErrors(t *testing.T) {
 	}
 }
 
-// checkFeatures looks for the features, finalized at their highest levels. Java refuses a
+// checkFeatures looks for the features, finalized at one level each. Java refuses a
 // supported feature whose lowest level is 0 below version 4.
 func checkFeatures(t *testing.T, version int16, resp *kmsg.ApiVersionsResponse) {
 	t.Helper()
-	want := []string{"group.version 1", "transaction.version 2"}
+	wantSupported := []string{"group.version 0-1", "metadata.version 7-33", "transaction.version 0-2"}
+	wantFinalized := []string{"group.version 1-1", "metadata.version 33-33", "transaction.version 2-2"}
 	var supported, finalized []string
 	for _, f := range resp.SupportedFeatures {
-		supported = append(supported, fmt.Sprint(f.Name, " ", f.MaxVersion))
-		if f.MinVersion != 0 {
-			t.Errorf("version %d: supported %+v", version, f)
-		}
+		supported = append(supported, fmt.Sprintf("%s %d-%d", f.Name, f.MinVersion, f.MaxVersion))
 	}
 	for _, f := range resp.FinalizedFeatures {
-		finalized = append(finalized, fmt.Sprint(f.Name, " ", f.MaxVersionLevel))
-		if f.MinVersionLevel != f.MaxVersionLevel {
-			t.Errorf("version %d: finalized %+v", version, f)
-		}
+		finalized = append(finalized, fmt.Sprintf("%s %d-%d", f.Name, f.MinVersionLevel, f.MaxVersionLevel))
 	}
-	wantSupported, wantFinalized := want, want
-	if version < 3 || resp.ErrorCode != 0 {
-		wantFinalized = nil
-	}
-	if version <= 3 || resp.ErrorCode != 0 {
-		wantSupported = nil
+	switch {
+	case version < 3 || resp.ErrorCode != 0:
+		wantSupported, wantFinalized = nil, nil
+	case version == 3:
+		wantSupported = []string{"metadata.version 7-33"}
 	}
 	if !slices.Equal(finalized, wantFinalized) || !slices.Equal(supported, wantSupported) {
 		t.Errorf("version %d, error %d: supported %v, finalized %v", version, resp.ErrorCode, supported, finalized)

@@ -103,12 +103,9 @@ func setInterBroker(c *Config, s string) error {
 // checkListeners judges the keys about listeners together, and names the one to blame.
 func checkListeners(c *Config) (key string, err error) {
 	for _, ep := range c.Listeners {
-		protocol, ok := c.protocols[ep.Name]
-		if !ok && slices.Contains(protocols, ep.Name) {
-			protocol, ok = ep.Name, true
-		}
+		protocol := c.protocolOf(ep.Name)
 		switch {
-		case !ok:
+		case protocol == "":
 			return "listeners", fmt.Errorf("listener %s has no protocol in listener.security.protocol.map", ep.Name)
 		case protocol != plaintext:
 			return "listeners", fmt.Errorf("listener %s: only PLAINTEXT is supported, not %s", ep.Name, protocol)
@@ -126,6 +123,14 @@ func checkListeners(c *Config) (key string, err error) {
 		return "inter.broker.listener.name", fmt.Errorf("listeners has none that is called %s", c.InterBroker)
 	}
 	return "", nil
+}
+
+// protocolOf is a listener's security protocol, which may be its name, or "".
+func (c *Config) protocolOf(listener string) string {
+	if p := c.protocols[listener]; p != "" || !slices.Contains(protocols, listener) {
+		return p
+	}
+	return listener
 }
 
 // advertisesUsed reports whether a listener's clients are told the address that they

@@ -123,5 +123,5 @@ func (s *sweepTopics) fillCluster(req kmsg.Request) func(kmsg.Response) error {
 			return code(a.ErrorCode, nil)
 		}
 	}
-	return nil
+	return s.fillStubs(req)
 }

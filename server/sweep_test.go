@@ -11,7 +11,8 @@ import (
 type sweepTopics struct {
 	names []string
 	ids   [][16]byte
-	stamp int // makes names that were not used before
+	stamp int    // makes names that were not used before
+	dir   string // where the broker keeps its data
 }
 
 // fill makes a request that names both topics and all partitions, and returns the
@@ -260,9 +261,10 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 // every advertised key and version, minimal and with 2 topics of 3
 // partitions, decoded strictly.
 func TestEveryKeyAndVersion(t *testing.T) {
-	n := startNode(t, t.TempDir())
+	dir := t.TempDir()
+	n := startNode(t, dir)
 	c := dial(t, n.Addr())
-	s := &sweepTopics{}
+	s := &sweepTopics{dir: dir}
 	for _, name := range []string{"sweep-a", "sweep-b"} {
 		s.names = append(s.names, name)
 		s.ids = append(s.ids, c.create(name, 3))

@@ -1,0 +1,42 @@
+package server
+
+// CreateDelegationToken, key 38, versions 1 to 3 (KIP-48, KIP-373).
+//
+// There are no delegation tokens: see tokensRefused. The answer names who asked, and for
+// whom.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var createDelegationTokenAPI = api{key: kmsg.CreateDelegationToken, min: 1, max: 3, start: (*Server).createDelegationToken}
+
+func (s *Server) createDelegationToken(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.CreateDelegationTokenRequest)
+	resp := kmsg.NewPtrCreateDelegationTokenResponse()
+	resp.ErrorCode = s.failure(kmsg.CreateDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = anyone.kind, anyone.name
+	resp.PrincipalType, resp.PrincipalName = anyone.kind, anyone.name
+	if or(req.OwnerPrincipalName, "") != "" {
+		resp.PrincipalType, resp.PrincipalName = or(req.OwnerPrincipalType, ""), *req.OwnerPrincipalName
+	}
+	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = -1, -1, -1
+	return now(resp)
+}
+
+// anyone is who Kafka takes those for that have not said who they are.
+var anyone = struct{ kind, name string }{"User", "ANONYMOUS"}
+
+// tokensRefused is why nothing can be done with delegation tokens. As in Kafka, who asks
+// without having said who he is learns no more than that
+// (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED); others are told that there are none
+// (DELEGATION_TOKEN_AUTH_DISABLED).
+func (c *Config) tokensRefused(listener string) error {
+	if c.protocolOf(listener) == plaintext {
+		return kerr.DelegationTokenRequestNotAllowed
+	}
+	return kerr.DelegationTokenAuthDisabled
+}

@@ -1,0 +1,18 @@
+package server
+
+// RenewDelegationToken, key 39, versions 1 and 2 (KIP-48). See tokensRefused.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var renewDelegationTokenAPI = api{key: kmsg.RenewDelegationToken, min: 1, max: 2, start: (*Server).renewDelegationToken}
+
+func (s *Server) renewDelegationToken(_ context.Context, r *request) (reply, error) {
+	resp := kmsg.NewPtrRenewDelegationTokenResponse()
+	resp.ErrorCode = s.failure(kmsg.RenewDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	resp.ExpiryTimestamp = -1
+	return now(resp)
+}

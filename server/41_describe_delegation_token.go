@@ -1,0 +1,17 @@
+package server
+
+// DescribeDelegationToken, key 41, versions 1 to 3 (KIP-48, KIP-373). See tokensRefused.
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var describeDelegationTokenAPI = api{key: kmsg.DescribeDelegationToken, min: 1, max: 3, start: (*Server).describeDelegationToken}
+
+func (s *Server) describeDelegationToken(_ context.Context, r *request) (reply, error) {
+	resp := kmsg.NewPtrDescribeDelegationTokenResponse()
+	resp.ErrorCode = s.failure(kmsg.DescribeDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	return now(resp)
+}
