@@ -1,6 +1,6 @@
 package server
 
-// DescribeLogDirs, key 35, versions 0 to 5.
+// DescribeLogDirs, key 35, versions 1 to 5.
 //
 // One directory, the volume's, with the partitions that this broker leads and what their
 // logs take of it; a null list asks for all. Partitions led by others, not there, or not
@@ -16,7 +16,7 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-var describeLogDirsAPI = api{key: kmsg.DescribeLogDirs, min: 0, max: 5, start: (*Server).describeLogDirs}
+var describeLogDirsAPI = api{key: kmsg.DescribeLogDirs, min: 1, max: 5, start: (*Server).describeLogDirs}
 
 func (s *Server) describeLogDirs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeLogDirsRequest)
