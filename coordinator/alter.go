@@ -80,6 +80,25 @@ func (b *Broker) AlterGroupConfigs(ctx context.Context, group string, edit Confi
 	})
 }
 
+// AlterClientMetrics does the same for a subscription to clients' metrics, by its name, which
+// need not be there.
+func (b *Broker) AlterClientMetrics(ctx context.Context, name string, edit ConfigEdit, validateOnly bool) error {
+	if name == "" {
+		return fmt.Errorf("%w: subscriptions have no common configuration", kerr.InvalidRequest)
+	}
+	return b.alter(ctx, fmt.Sprintf("client metrics %q", name), validateOnly, func(c *projections.Cluster) (*projections.ConfigChanged, error) {
+		set := c.ClientMetrics(name)
+		next, err := edit(c, set)
+		if err != nil {
+			return nil, err
+		}
+		if err := projections.ValidateClientMetrics(next); err != nil {
+			return nil, err
+		}
+		return changed(&projections.ConfigChanged{Resource: projections.ResourceClientMetrics, Name: name}, set, next), nil
+	})
+}
+
 // changed fills in what next has other than set; nil if nothing.
 func changed(e *projections.ConfigChanged, set, next map[string]string) *projections.ConfigChanged {
 	for _, k := range slices.Sorted(maps.Keys(set)) {
@@ -141,10 +160,13 @@ func (b *Broker) await(ctx context.Context, what string, work func() error) erro
 	return nil
 }
 
-// reconfigureLocked has the partitions that are served go by the new view, where it
-// changes their configuration, or how many there are of their topic.
+// reconfigureLocked has the partitions that are served, and the cleaner, go by the new
+// view, where it changes their configuration, or how many partitions their topic has.
 func (b *Broker) reconfigureLocked(old, view *projections.Cluster, slots map[projections.TopicID][]*slot) {
 	all := !sameSettings(old, view, "") || !sameSettings(old, view, strconv.Itoa(int(b.opt.NodeID)))
+	if all && b.cleaner != nil && b.opt.CleanerLive != nil {
+		b.cleaner.Reconfigure(b.opt.CleanerLive(view))
+	}
 	for _, t := range view.Topics() {
 		before := old.TopicByID(t.ID)
 		if !all && (before == t || before == nil || maps.Equal(before.Configs, t.Configs) && len(before.Partitions) == len(t.Partitions)) {

@@ -128,6 +128,8 @@ func TestAlterRefusals(t *testing.T) {
 		wantCode(t, "unknown key", b.AlterTopicConfigs(c, topic.ID, setTo("x", "y"), only), kerr.InvalidConfig)
 		wantCode(t, "other broker", b.AlterBrokerConfigs(c, "2", setTo(), only), kerr.InvalidRequest)
 		wantCode(t, "no group", b.AlterGroupConfigs(c, "", setTo(), only), kerr.InvalidRequest)
+		wantCode(t, "no subscription", b.AlterClientMetrics(c, "", setTo(), only), kerr.InvalidRequest)
+		wantCode(t, "subscription's unknown key", b.AlterClientMetrics(c, "m", setTo("retention.ms", "1"), only), kerr.InvalidRequest)
 		wantCode(t, "group's unknown key", b.AlterGroupConfigs(c, "g", setTo("retention.ms", "1"), only), kerr.InvalidConfig)
 		if err := b.AlterTopicConfigs(c, topic.ID, refuse, only); !errors.Is(err, refusal) {
 			t.Errorf("the edit's refusal is %v", err)
@@ -289,4 +291,46 @@ func TestDeleteWhileGrowing(t *testing.T) {
 		}
 	}
 	eventually(t, "all files are gone", func() bool { return len(topicDirs(t, dir)) == 0 && len(b.View().Removing()) == 0 })
+}
+
+// A subscription to clients' metrics is there as long as something is set for it.
+func TestAlterClientMetrics(t *testing.T) {
+	dir := t.TempDir()
+	v, f := mount(t, dir)
+	b := start(t, v, options(t))
+	c := ctx(t, 20*time.Second)
+	for _, only := range []bool{true, false} {
+		if err := b.AlterClientMetrics(c, "m", setTo("interval.ms", "1000"), only); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.View().ClientMetrics("m"); (len(got) == 0) != only {
+			t.Errorf("only validated: %v; set is %v", only, got)
+		}
+	}
+	kill(t, b, f)
+	v2, _ := mount(t, dir)
+	b = start(t, v2, options(t))
+	if got := b.View().ClientMetrics("m"); !maps.Equal(got, map[string]string{"interval.ms": "1000"}) {
+		t.Errorf("after a restart: %v", got)
+	}
+	if err := b.AlterClientMetrics(c, "m", setTo(), false); err != nil || len(b.View().ClientMetricsNames()) != 0 {
+		t.Errorf("taken back: %v, there are %v", err, b.View().ClientMetricsNames())
+	}
+}
+
+// The cleaner goes by what a broker's configuration becomes.
+func TestAlterReachesTheCleaner(t *testing.T) {
+	v, _ := mount(t, t.TempDir())
+	opt := options(t)
+	opt.Cleaner = &partition.CleanerOptions{Threads: 1}
+	opt.CleanerLive = func(view *projections.Cluster) partition.CleanerOptions {
+		return partition.CleanerOptions{Threads: 1 + len(view.BrokerConfigs(""))}
+	}
+	b := start(t, v, opt)
+	if err := b.AlterBrokerConfigs(ctx(t, 20*time.Second), "", setTo("log.cleaner.threads", "2"), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.CleanerStats().Threads; got != 2 {
+		t.Errorf("%d threads, want 2", got)
+	}
 }

@@ -87,10 +87,13 @@ type Options struct {
 	// OpenParallel bounds how many partitions are opened or closed at once; 32.
 	OpenParallel int
 	// Cleaner has retention and compaction run; nil leaves both out.
-	Cleaner    *partition.CleanerOptions
-	NewTopicID func() projections.TopicID // projections.NewTopicID
-	Now        func() time.Time           // time.Now
-	Log        *slog.Logger               // slog.Default
+	Cleaner *partition.CleanerOptions
+	// CleanerLive gives the cleaner's options in a view, when brokers' configuration
+	// changes; nil where it never does. See partition.Cleaner.Reconfigure.
+	CleanerLive func(*projections.Cluster) partition.CleanerOptions
+	NewTopicID  func() projections.TopicID // projections.NewTopicID
+	Now         func() time.Time           // time.Now
+	Log         *slog.Logger               // slog.Default
 
 	open  opener                                       // partition.Open; tests put faults in between
 	elect func(context.Context, election.Config) error // election.Run; its jitter would keep a seed from replaying

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// CleanerOptions of a broker's cleaner.
+// CleanerOptions of a broker's cleaner. Threads, Memory, BytesPerSecond and Backoff may be
+// others while it runs, see [Cleaner.Reconfigure].
 type CleanerOptions struct {
 	RetentionInterval time.Duration // log.retention.check.interval.ms; 5 min
 	Threads           int           // log.cleaner.threads, of compaction; 1
@@ -42,12 +42,15 @@ func (o CleanerOptions) withDefaults() CleanerOptions {
 // Cleaner applies retention and compaction to all partitions that a broker serves. What
 // fails on one of them is logged, counted and tried again later, and holds up no other.
 type Cleaner struct {
-	opt        CleanerOptions
+	opt        CleanerOptions // as it was made
 	partitions func() []*Partition
 	limit      limiter
 
 	mu struct {
 		sync.Mutex
+		live   CleanerOptions      // what it goes by
+		newer  chan struct{}       // closed when live is another
+		many   int                 // threads that compact
 		busy   map[*Partition]bool // being compacted
 		owed   map[*Partition]bool // retention came by meanwhile
 		failed map[cleanerJob]*failure
@@ -74,13 +77,15 @@ type CleanerStats struct {
 	Bytes                   int64 // read and written by compaction
 	Removed                 int64 // records, by compaction
 	Failing                 int   // partitions whose last attempt failed
+	Threads                 int   // of compaction
 }
 
 // NewCleaner makes a cleaner of the partitions that the func returns each time it is
 // asked.
 func NewCleaner(partitions func() []*Partition, opt CleanerOptions) *Cleaner {
 	c := &Cleaner{opt: opt.withDefaults(), partitions: partitions}
-	c.limit = limiter{rate: c.opt.BytesPerSecond, now: c.opt.Now}
+	c.limit.now, c.mu.live, c.mu.newer = c.opt.Now, c.opt, make(chan struct{})
+	c.limit.set(c.opt.BytesPerSecond)
 	c.mu.busy, c.mu.owed = map[*Partition]bool{}, map[*Partition]bool{}
 	c.mu.failed, c.mu.later = map[cleanerJob]*failure{}, map[*Partition]time.Time{}
 	return c
@@ -89,10 +94,10 @@ func NewCleaner(partitions func() []*Partition, opt CleanerOptions) *Cleaner {
 // Stats are figures for metrics.
 func (c *Cleaner) Stats() CleanerStats {
 	c.mu.Lock()
-	failing := len(c.mu.failed)
+	failing, threads := len(c.mu.failed), c.mu.live.Threads
 	c.mu.Unlock()
 	return CleanerStats{c.stats.retentions.Load(), c.stats.compactions.Load(), c.stats.failures.Load(),
-		c.stats.bytes.Load(), c.stats.removed.Load(), failing}
+		c.stats.bytes.Load(), c.stats.removed.Load(), failing, threads}
 }
 
 // Run cleans until ctx ends, and returns when nothing of it is under way.
@@ -103,8 +108,12 @@ func (c *Cleaner) Run(ctx context.Context) {
 	if c.opt.NoCompaction {
 		return
 	}
-	for range c.opt.Threads {
-		wg.Go(func() { c.compact(ctx) })
+	for ctx.Err() == nil {
+		newer := c.enough(func() { wg.Go(func() { c.compact(ctx) }) })
+		select {
+		case <-newer:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -151,13 +160,17 @@ func (c *Cleaner) owes(p *Partition) bool {
 
 // compact takes the partition with the most to do, again and again.
 func (c *Cleaner) compact(ctx context.Context) {
-	for rest(ctx, c.opt.Backoff) {
+	for c.backOff(ctx) {
 		for ctx.Err() == nil {
+			if c.surplus() {
+				return
+			}
 			p := c.take(ctx)
 			if p == nil {
 				break
 			}
-			st, err := p.Compact(ctx, CompactOptions{Memory: c.opt.Memory / int64(c.opt.Threads), Throttle: c.limit.wait})
+			opt, _ := c.live()
+			st, err := p.Compact(ctx, CompactOptions{Memory: opt.Memory / int64(opt.Threads), Throttle: c.limit.wait})
 			c.stats.bytes.Add(st.Read + st.Written)
 			c.stats.removed.Add(st.Records - st.Kept)
 			if c.settle(ctx, cleanerJob{p, true}, err) && st.Segments > 0 {
@@ -232,7 +245,7 @@ func (c *Cleaner) mayTry(job cleanerJob) bool {
 func (c *Cleaner) putOff(p *Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.later[p] = c.opt.Now().Add(c.opt.Backoff)
+	c.mu.later[p] = c.opt.Now().Add(c.mu.live.Backoff)
 }
 
 // longestBackoff is how long a partition that fails is left alone at most: what was
@@ -255,7 +268,7 @@ func (c *Cleaner) settle(ctx context.Context, job cleanerJob, err error) bool {
 		f = &failure{}
 		c.mu.failed[job] = f
 	}
-	wait := min(c.opt.Backoff<<min(f.times, 10), longestBackoff)
+	wait := min(c.mu.live.Backoff<<min(f.times, 10), longestBackoff)
 	f.times++
 	f.until = c.opt.Now().Add(wait)
 	c.stats.failures.Add(1)
@@ -295,33 +308,4 @@ func rest(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// limiter spreads bytes over time.
-type limiter struct {
-	rate float64 // bytes a second; 0 is no limit
-	now  func() time.Time
-	mu   struct {
-		sync.Mutex
-		free time.Time // when what was let through so far is paid for
-	}
-}
-
-// wait returns when n more bytes may go.
-func (l *limiter) wait(ctx context.Context, n int) error {
-	if l.rate <= 0 || math.IsInf(l.rate, 1) {
-		return ctx.Err()
-	}
-	l.mu.Lock()
-	now := l.now()
-	if l.mu.free.Before(now) {
-		l.mu.free = now
-	}
-	at := l.mu.free
-	l.mu.free = at.Add(time.Duration(min(float64(n)/l.rate*1e9, float64(math.MaxInt64/4))))
-	l.mu.Unlock()
-	if at.After(now) {
-		rest(ctx, at.Sub(now))
-	}
-	return ctx.Err()
 }

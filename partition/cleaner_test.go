@@ -180,3 +180,44 @@ func TestCleanerPutsOff(t *testing.T) {
 		}
 	})
 }
+
+// Numbers of threads and bytes a second take effect while the cleaner runs, and so does a
+// backoff, which is not waited for to its end.
+func TestCleanerReconfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rounds := make(chan struct{}, 100)
+		c := NewCleaner(func() []*Partition { rounds <- struct{}{}; return nil }, CleanerOptions{Threads: 2, RetentionInterval: 240 * time.Hour, Backoff: 24 * time.Hour, BytesPerSecond: 1, Log: quiet})
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { c.Run(ctx); close(done) }()
+		threads := func() int {
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.mu.many
+		}
+		for _, want := range []int{2, 5, 1, 3} {
+			c.Reconfigure(CleanerOptions{Threads: want, Backoff: 24 * time.Hour, BytesPerSecond: 100})
+			if got := threads(); got != want || c.Stats().Threads != want {
+				t.Errorf("%d threads, want %d", got, want)
+			}
+		}
+		began := time.Now()
+		for range 2 { // the second waits for what the first took
+			if err := c.limit.wait(ctx, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(began); d != 10*time.Second {
+			t.Errorf("1,000 bytes are paid for after %v", d)
+		}
+		c.Reconfigure(CleanerOptions{Threads: 1, Backoff: time.Second})
+		began = time.Now()
+		<-rounds
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("the next round is %v after the change, want a second", d)
+		}
+		stop()
+		<-done
+	})
+}

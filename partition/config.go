@@ -13,6 +13,7 @@ type Config struct {
 	SegmentAge         time.Duration // segment.ms, by record time; 7 days
 	IndexIntervalBytes int           // index.interval.bytes; 4,096
 	MaxMessageBytes    int           // max.message.bytes, of a whole batch as sent; 1 MiB + 12
+	MaxInflated        int           // max.decompressed.message.bytes, of a compressed batch's records; 128 MiB, and no more
 	// FlushMessages is the broker's log.flush.interval.messages. 1, the default, is durable;
 	// above it the fdatasync is left out, never the Check: what was not synced can be
 	// lost with its host, and on NFS at any takeover.
@@ -94,6 +95,8 @@ func (c Config) withDefaults() Config {
 	orElse(&c.SegmentAge, 7*24*time.Hour)
 	orElse(&c.IndexIntervalBytes, 4096)
 	orElse(&c.MaxMessageBytes, 1<<20+12)
+	orElse(&c.MaxInflated, maxInflated)
+	c.MaxInflated = min(c.MaxInflated, maxInflated)
 	orElse(&c.FlushMessages, 1)
 	orElse(&c.RecoveryPointBytes, 64<<20)
 	orElse(&c.RecoveryPointIdle, 5*time.Second)

@@ -54,7 +54,7 @@ func (p *Partition) inspect(cfg *Config, b batch) (batch, error) {
 	}
 	l := lookers.Get().(*looked)
 	defer lookers.Put(l)
-	raw, err := l.inflate(b)
+	raw, err := l.inflateTo(b, cfg.MaxInflated)
 	if err != nil {
 		return nil, refused(0, err.Error())
 	}

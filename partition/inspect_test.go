@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"testing"
 	"time"
 
@@ -82,6 +83,31 @@ func TestRecompressedSizeIsBounded(t *testing.T) {
 	}
 	_, err := p.Append(context.Background(), b)
 	wantCode(t, err, kerr.MessageTooLarge)
+}
+
+// TestDecompressedSizeIsBounded: max.decompressed.message.bytes holds for what is sent
+// compressed, in every codec, to the byte.
+func TestDecompressedSizeIsBounded(t *testing.T) {
+	plain := rec(5, "a", "b", "c")
+	size := len(plain) - batchHeader
+	for _, tc := range []struct {
+		limit int
+		sound bool
+	}{{size, true}, {size - 1, false}, {1, false}} {
+		cfg := testConfig()
+		cfg.MaxInflated = tc.limit
+		p := open(t, newSession(t, dirVolume(t)), 1, cfg)
+		abandon(t, p)
+		for name, b := range everyCodec(t, plain) {
+			_, err := p.Append(context.Background(), b)
+			switch {
+			case tc.sound || b.attrs()&attrCodec == codecNone:
+				ok(t, err)
+			case !errors.Is(err, kerr.InvalidRecord):
+				t.Errorf("%s above %d bytes: %v", name, tc.limit, err)
+			}
+		}
+	}
 }
 
 // TestHeadersOfRecordsAreRead: a record is walked to its very end, in every codec, for

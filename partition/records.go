@@ -142,12 +142,15 @@ func (l *looked) records(b batch) (recordIter, error) {
 }
 
 // inflate returns b's records, decompressed.
-func (l *looked) inflate(b batch) ([]byte, error) {
+func (l *looked) inflate(b batch) ([]byte, error) { return l.inflateTo(b, maxInflated) }
+
+// inflateTo does the same where they are at most limit bytes.
+func (l *looked) inflateTo(b batch, limit int) ([]byte, error) {
 	codec := b.attrs() & attrCodec
 	if codec == 0 {
 		return b[batchHeader:], nil
 	}
-	raw, err := inflate(l.buf[:0], codec, b[batchHeader:], maxInflated)
+	raw, err := inflate(l.buf[:0], codec, b[batchHeader:], limit)
 	if err != nil {
 		return nil, err
 	}

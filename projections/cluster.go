@@ -21,7 +21,9 @@ type Cluster struct {
 	// brokerConfigs holds what was set for a broker by ID in decimal, or for all by "".
 	brokerConfigs map[string]map[string]string
 	// groupConfigs holds what was set for a consumer group by ID.
-	groupConfigs   map[string]map[string]string
+	groupConfigs map[string]map[string]string
+	// clientMetrics holds what was set for a subscription to clients' metrics by name.
+	clientMetrics  map[string]map[string]string
 	nextProducerID int64
 	controller     int32
 	brokerEpoch    int64 // the highest that a broker ever registered with
@@ -37,7 +39,8 @@ func NewCluster() *Cluster {
 	return (&Cluster{
 		topics: map[TopicID]*Topic{}, names: map[string]*Topic{}, brokers: map[int32]Broker{},
 		shards: map[ShardKind][]Partition{}, removing: map[TopicID]string{},
-		brokerConfigs: map[string]map[string]string{}, groupConfigs: map[string]map[string]string{}, controller: NoLeader,
+		brokerConfigs: map[string]map[string]string{}, groupConfigs: map[string]map[string]string{},
+		clientMetrics: map[string]map[string]string{}, controller: NoLeader,
 	}).seal()
 }
 
@@ -93,6 +96,12 @@ func (c *Cluster) GroupConfig(group string) map[string]string { return c.groupCo
 // ConfiguredGroups returns the consumer groups that something is set for, by ID.
 func (c *Cluster) ConfiguredGroups() []string { return slices.Sorted(maps.Keys(c.groupConfigs)) }
 
+// ClientMetrics is what was set for a subscription to clients' metrics, nil if nothing was.
+func (c *Cluster) ClientMetrics(name string) map[string]string { return c.clientMetrics[name] }
+
+// ClientMetricsNames are the subscriptions for which something was set, in order.
+func (c *Cluster) ClientMetricsNames() []string { return slices.Sorted(maps.Keys(c.clientMetrics)) }
+
 // NextProducerID is the lowest producer ID that was never handed out.
 func (c *Cluster) NextProducerID() int64 { return c.nextProducerID }
 
@@ -119,5 +128,6 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.Equal(c.removing, d.removing) &&
 		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal) &&
 		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal) &&
+		maps.EqualFunc(c.clientMetrics, d.clientMetrics, maps.Equal) &&
 		c.fencesExpired == d.fencesExpired && c.fences.Equal(d.fences, func(a, b fence) bool { return a == b })
 }

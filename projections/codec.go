@@ -22,6 +22,7 @@ type stateBody struct {
 	Removing       []removingBody `msgpack:"removing"`
 	BrokerConfigs  []configBody   `msgpack:"broker_configs"`
 	GroupConfigs   []configBody   `msgpack:"group_configs"`
+	ClientMetrics  []configBody   `msgpack:"client_metrics,omitempty"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
 	Fences         []int64        `msgpack:"fences"`
 	FencesExpired  int64          `msgpack:"fences_expired"`
@@ -66,6 +67,7 @@ func Encode(c *Cluster) ([]byte, error) {
 	}
 	slices.SortFunc(s.Removing, func(a, b removingBody) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	s.BrokerConfigs, s.GroupConfigs = configBodies(c.brokerConfigs), configBodies(c.groupConfigs)
+	s.ClientMetrics = configBodies(c.clientMetrics)
 	return encode(&s)
 }
 
@@ -104,6 +106,9 @@ func Decode(raw []byte) (*Cluster, error) {
 	}
 	for _, b := range s.GroupConfigs {
 		c.groupConfigs[b.Name] = b.Configs
+	}
+	for _, b := range s.ClientMetrics {
+		c.clientMetrics[b.Name] = b.Configs
 	}
 	if err := c.decodeFences(s.Fences, s.FencesExpired); err != nil {
 		return nil, fmt.Errorf("cluster view: %w", err)

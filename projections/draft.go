@@ -13,9 +13,9 @@ type draft struct {
 	Cluster
 	fenced map[int64]ordered.Change[fence] // not in fences yet
 	own    struct {
-		topics, brokers, shards, removing, configs, groupConfigs bool
-		topic                                                    map[TopicID]bool
-		shard                                                    map[ShardKind]bool
+		topics, brokers, shards, removing, configs, groupConfigs, clientMetrics bool
+		topic                                                                   map[TopicID]bool
+		shard                                                                   map[ShardKind]bool
 	}
 }
 
@@ -121,26 +121,27 @@ func (d *draft) ownRemoving() {
 }
 
 func (d *draft) setBrokerConfigs(name string, configs map[string]string) {
-	if !d.own.configs {
-		d.own.configs = true
-		d.brokerConfigs = maps.Clone(d.brokerConfigs)
-	}
-	if len(configs) == 0 {
-		delete(d.brokerConfigs, name)
-	} else {
-		d.brokerConfigs[name] = configs
-	}
+	setConfigs(&d.brokerConfigs, &d.own.configs, name, configs)
 }
 
 func (d *draft) setGroupConfigs(name string, configs map[string]string) {
-	if !d.own.groupConfigs {
-		d.own.groupConfigs = true
-		d.groupConfigs = maps.Clone(d.groupConfigs)
+	setConfigs(&d.groupConfigs, &d.own.groupConfigs, name, configs)
+}
+
+func (d *draft) setClientMetrics(name string, configs map[string]string) {
+	setConfigs(&d.clientMetrics, &d.own.clientMetrics, name, configs)
+}
+
+// setConfigs changes a map that is the old view's until it is owned.
+func setConfigs(by *map[string]map[string]string, own *bool, name string, configs map[string]string) {
+	if !*own {
+		*own = true
+		*by = maps.Clone(*by)
 	}
 	if len(configs) == 0 {
-		delete(d.groupConfigs, name)
+		delete(*by, name)
 	} else {
-		d.groupConfigs[name] = configs
+		(*by)[name] = configs
 	}
 }
 

@@ -8,14 +8,16 @@ import (
 
 // Resources whose configuration the cluster stream keeps.
 const (
-	ResourceTopic  = "topic"
-	ResourceBroker = "broker"
-	ResourceGroup  = "group"
+	ResourceTopic         = "topic"
+	ResourceBroker        = "broker"
+	ResourceGroup         = "group"
+	ResourceClientMetrics = "client-metrics"
 )
 
 // ConfigChanged says which keys of a resource were set and which went back to
 // their default. A topic is meant by its ID; a broker by its ID in decimal, all
-// brokers by the empty name; a consumer group by its ID, whether or not it is there.
+// brokers by the empty name; a consumer group by its ID, whether or not it is there; a
+// subscription to clients' metrics by its name.
 type ConfigChanged struct {
 	Resource string            `msgpack:"resource" json:"resource"`
 	Name     string            `msgpack:"name" json:"name"`
@@ -43,6 +45,8 @@ func (e *ConfigChanged) apply(d *draft) {
 		d.setBrokerConfigs(e.Name, edited(d.brokerConfigs[e.Name], e.Set, e.Deleted))
 	case ResourceGroup:
 		d.setGroupConfigs(e.Name, edited(d.groupConfigs[e.Name], e.Set, e.Deleted))
+	case ResourceClientMetrics:
+		d.setClientMetrics(e.Name, edited(d.clientMetrics[e.Name], e.Set, e.Deleted))
 	}
 }
 

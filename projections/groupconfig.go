@@ -16,7 +16,7 @@ type GroupSetting struct {
 	Name    string
 	Default string // unless the broker's property says otherwise
 	Type    kmsg.ConfigType
-	// Broker is the property that sets the default for all groups, "" if none does.
+	// Broker is Kafka's property for the default of all groups, "" if it has none.
 	Broker string
 	// Honoured is false for what is stored and shown without effect.
 	Honoured bool
@@ -33,6 +33,9 @@ const (
 // Validate tells what is wrong with a value of this name, or returns nil. The error
 // does not name the configuration.
 func (s *GroupSetting) Validate(value string) error { return s.check(value) }
+
+// Hidden reports whether Kafka takes this name and does not show it.
+func (s *GroupSetting) Hidden() bool { return hiddenSettings[s.Name] }
 
 // GroupSettings returns every configuration of groups, by name.
 func GroupSettings() []GroupSetting { return slices.Clone(groupSettings) }

@@ -74,7 +74,7 @@ func anyFact(t *rapid.T) Fact {
 	case 5:
 		return &PartitionLeaderChanged{TopicID: topic(), Partition: num("partition"), Leader: num("leader"), Epoch: num("epoch"), Handover: rapid.Bool().Draw(t, "handover")}
 	case 6:
-		return &ConfigChanged{Resource: rapid.SampledFrom([]string{ResourceTopic, ResourceBroker, ResourceGroup, "x"}).Draw(t, "resource"),
+		return &ConfigChanged{Resource: rapid.SampledFrom([]string{ResourceTopic, ResourceBroker, ResourceGroup, ResourceClientMetrics, "x"}).Draw(t, "resource"),
 			Name: name.Draw(t, "name"), TopicID: topic(), Set: set.Draw(t, "set"),
 			Deleted: rapid.SliceOfN(rapid.SampledFrom([]string{"k", "l"}), 0, 2).Draw(t, "deleted")}
 	default:

@@ -201,6 +201,7 @@ func (r *restoring) configs() {
 	}{
 		{"broker", r.now.brokerConfigs, r.then.brokerConfigs, &r.View.brokerConfigs},
 		{"group", r.now.groupConfigs, r.then.groupConfigs, &r.View.groupConfigs},
+		{"client metrics", r.now.clientMetrics, r.then.clientMetrics, &r.View.clientMetrics},
 	} {
 		*k.to = maps.Clone(k.then)
 		names := slices.Concat(slices.Collect(maps.Keys(k.now)), slices.Collect(maps.Keys(k.then)))

@@ -82,6 +82,9 @@ func TestRestoreLowersNothing(t *testing.T) {
 		if !maps.EqualFunc(got.groupConfigs, then.groupConfigs, maps.Equal) {
 			t.Fatalf("groups are configured %v, were %v", got.groupConfigs, then.groupConfigs)
 		}
+		if !maps.EqualFunc(got.clientMetrics, then.clientMetrics, maps.Equal) {
+			t.Fatalf("subscriptions to clients' metrics are %v, were %v", got.clientMetrics, then.clientMetrics)
+		}
 	})
 }
 

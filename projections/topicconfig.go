@@ -16,7 +16,7 @@ type TopicConfig struct {
 	Name    string
 	Default string // unless the broker's property says otherwise
 	Type    kmsg.ConfigType
-	// Broker is the property that sets the default for all topics, "" if none does.
+	// Broker is Kafka's property for the default of all topics, "" if it has none.
 	Broker string
 	// Honoured is false for what is stored and shown without effect.
 	Honoured bool

@@ -3,7 +3,7 @@ package server
 // DescribeConfigs, key 32, versions 1 to 4.
 //
 // Topics, this broker, by the empty name what is set for all brokers, and consumer
-// groups, whether or not they are there. A null or empty list of names means all. Every
+// groups and subscriptions to clients' metrics, whether or not they are there. A null or empty list of names means all. Every
 // name is shown with its source; synonyms (where the value comes from, strongest first),
 // and from version 3 documentation, only when asked for. An unknown topic is
 // UNKNOWN_TOPIC_OR_PARTITION, any other resource INVALID_REQUEST.
@@ -66,6 +66,11 @@ func (s *Server) configsOf(in *kmsg.DescribeConfigsRequestResource) ([]configVal
 			return nil, fmt.Errorf("%w: groups have no common configuration", kerr.InvalidRequest)
 		}
 		return s.cfg.describeGroup(s.backend.View(), s.backend.View().GroupConfig(in.ResourceName)), nil
+	case kmsg.ConfigResourceTypeClientMetrics:
+		if in.ResourceName == "" {
+			return nil, fmt.Errorf("%w: subscriptions have no common configuration", kerr.InvalidRequest)
+		}
+		return describeClientMetrics(s.backend.View().ClientMetrics(in.ResourceName)), nil
 	default:
 		return nil, fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, in.ResourceType)
 	}

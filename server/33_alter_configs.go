@@ -4,7 +4,8 @@ package server
 //
 // What the request names becomes all that is set for the resource: every other key
 // goes back to its default. Topics, a broker by its ID, all brokers by the empty
-// name, and consumer groups, whether or not they are there. A resource is changed whole or not at all.
+// name, consumer groups and subscriptions to clients' metrics, whether or not they are
+// there. A resource is changed whole or not at all.
 
 import (
 	"context"

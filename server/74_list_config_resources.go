@@ -3,10 +3,9 @@ package server
 // ListConfigResources, key 74, versions 0 and 1 (KIP-1000, KIP-1142).
 //
 // The names of what can have a configuration: from version 1 topics, brokers, and
-// the groups that something is set for, of the types that are asked for, or all.
-// There are no broker loggers and client metrics to configure, so that these lists
-// are empty, and version 0, which asks for client metrics alone, always gets an empty
-// one. A type that Kafka does not list is UNSUPPORTED_VERSION.
+// the groups and subscriptions to clients' metrics that something is set for, of the
+// types that are asked for, or all; version 0 asks for the subscriptions alone. There are
+// no broker loggers to configure. A type that Kafka does not list is UNSUPPORTED_VERSION.
 
 import (
 	"context"
@@ -27,10 +26,10 @@ var listedResources = []kmsg.ConfigResourceType{
 func (s *Server) listConfigResources(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListConfigResourcesRequest)
 	resp := kmsg.NewPtrListConfigResourcesResponse()
-	if r.version == 0 {
-		return now(resp)
-	}
 	wanted := func(kind kmsg.ConfigResourceType) bool {
+		if r.version == 0 {
+			return kind == kmsg.ConfigResourceTypeClientMetrics
+		}
 		return len(req.ResourceTypes) == 0 || slices.Contains(req.ResourceTypes, int8(kind))
 	}
 	for _, kind := range req.ResourceTypes {
@@ -58,6 +57,11 @@ func (s *Server) listConfigResources(_ context.Context, r *request) (reply, erro
 	if wanted(kmsg.ConfigResourceTypeGroupConfig) {
 		for _, g := range view.ConfiguredGroups() {
 			add(kmsg.ConfigResourceTypeGroupConfig, g)
+		}
+	}
+	if wanted(kmsg.ConfigResourceTypeClientMetrics) {
+		for _, name := range view.ClientMetricsNames() {
+			add(kmsg.ConfigResourceTypeClientMetrics, name)
 		}
 	}
 	return now(resp)

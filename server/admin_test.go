@@ -326,7 +326,7 @@ func TestDescribeConfigs(t *testing.T) {
 	if v := ask(kmsg.ConfigResourceTypeTopic, "u", false, "retention.ms").Configs[0]; *v.Value != "5000" || v.Source != kmsg.ConfigSourceStaticBrokerConfig || v.Documentation != nil || len(v.ConfigSynonyms) != 0 {
 		t.Errorf("retention.ms of u: %+v", v)
 	}
-	if got := ask(kmsg.ConfigResourceTypeTopic, "u", false); len(got.Configs) < 35 {
+	if got := ask(kmsg.ConfigResourceTypeTopic, "u", false); len(got.Configs) != 37 {
 		t.Errorf("all: %d", len(got.Configs))
 	}
 	if v := ask(kmsg.ConfigResourceTypeBroker, "0", false, "log.retention.ms").Configs[0]; *v.Value != "5000" || v.ReadOnly {
@@ -338,7 +338,9 @@ func TestDescribeConfigs(t *testing.T) {
 		"group":          {ask(kmsg.ConfigResourceTypeGroupConfig, "g", false).ErrorCode, 0},
 		"all groups":     {ask(kmsg.ConfigResourceTypeGroupConfig, "", false).ErrorCode, 42},
 		"unknown kind":   {ask(99, "x", false).ErrorCode, 42},
-		"client metrics": {ask(kmsg.ConfigResourceTypeClientMetrics, "x", false).ErrorCode, 42},
+		"client metrics": {ask(kmsg.ConfigResourceTypeClientMetrics, "x", false).ErrorCode, 0},
+		"all of those":   {ask(kmsg.ConfigResourceTypeClientMetrics, "", false).ErrorCode, 42},
+		"loggers":        {ask(kmsg.ConfigResourceTypeBrokerLogger, "0", false).ErrorCode, 42},
 	} {
 		if tc[0] != tc[1] {
 			t.Errorf("%s: error %d, want %d", what, tc[0], tc[1])

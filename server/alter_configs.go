@@ -107,6 +107,11 @@ func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) 
 	case kmsg.ConfigResourceTypeGroupConfig:
 		edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error { return s.cfg.checkGroupConfig(next) })
 		return s.backend.AlterGroupConfigs(ctx, a.name, edit, validateOnly)
+	case kmsg.ConfigResourceTypeClientMetrics:
+		edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error {
+			return projections.ValidateClientMetrics(next)
+		})
+		return s.backend.AlterClientMetrics(ctx, a.name, edit, validateOnly)
 	default:
 		return fmt.Errorf("%w: resource type %d is not served", kerr.InvalidRequest, a.kind)
 	}
@@ -126,7 +131,7 @@ func (s *Server) checkBroker(name string) error {
 }
 
 func (s *Server) alterBroker(ctx context.Context, a alteration, validateOnly bool) error {
-	edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error { return s.cfg.checkBrokerConfigs(next) })
+	edit := s.edit(a, s.cfg.checkBrokerConfigs)
 	err := s.backend.AlterBrokerConfigs(ctx, a.name, edit, validateOnly)
 	if err == nil && !validateOnly && s.cfg.in(s.backend.View()).FlushMessages > 1 {
 		s.log.Warn(notSynced)

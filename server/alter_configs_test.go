@@ -340,14 +340,19 @@ func TestListConfigResources(t *testing.T) {
 	c := dial(t, n.Addr())
 	c.create("b", 1)
 	c.create("a", 1)
+	for _, name := range []string{"n", "m"} {
+		if code := c.alter(kmsg.ConfigResourceTypeClientMetrics, name, false, "SET metrics="); code != 0 {
+			t.Fatal(code)
+		}
+	}
 	for _, tc := range []struct {
 		version int16
 		kinds   []int8
 		code    int16
 		want    string
 	}{
-		{0, nil, 0, ""}, {1, nil, 0, "2a 2b 43 "}, {1, []int8{2}, 0, "2a 2b "}, {1, []int8{4, 16}, 0, "43 "},
-		{1, []int8{8, 16, 32}, 0, ""}, {1, []int8{2, 99}, 35, ""}, {1, []int8{0}, 35, ""},
+		{0, nil, 0, "16m 16n "}, {1, nil, 0, "2a 2b 43 16m 16n "}, {1, []int8{2, 2}, 0, "2a 2b "}, {1, []int8{4, 16}, 0, "43 16m 16n "},
+		{1, []int8{8, 32}, 0, ""}, {1, []int8{2, 99}, 35, ""}, {1, []int8{0}, 35, ""},
 	} {
 		req := kmsg.NewPtrListConfigResourcesRequest()
 		req.Version, req.ResourceTypes = tc.version, tc.kinds

@@ -367,6 +367,9 @@ func TestLiveBrokerKeys(t *testing.T) {
 	if got := n.cfg.livePartitionConfig(view, view.TopicByID(id)).ProducerExpiry; got != 5*time.Second {
 		t.Errorf("producer.id.expiration.ms: %v", got)
 	}
+	if code := c.alter(ofBroker, "0", false, "SET log.cleaner.threads=3"); code != 0 || n.broker.CleanerStats().Threads != 3 {
+		t.Errorf("log.cleaner.threads: error %d, %d threads", code, n.broker.CleanerStats().Threads)
+	}
 	if code := c.alter(ofBroker, "", false, "SET max.connections=1"); code != 0 {
 		t.Fatal(code)
 	}

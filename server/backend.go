@@ -26,10 +26,12 @@ type Backend interface {
 	// CreatePartitions returns when the new partitions are open.
 	CreatePartitions(ctx context.Context, id projections.TopicID, count int32, validateOnly bool) error
 	// AlterTopicConfigs and AlterBrokerConfigs return when running partitions go by
-	// what the edit made of the configuration; AlterGroupConfigs when the view shows it.
+	// what the edit made of the configuration; AlterGroupConfigs and AlterClientMetrics
+	// when the view shows it.
 	AlterTopicConfigs(ctx context.Context, id projections.TopicID, edit coordinator.ConfigEdit, validateOnly bool) error
 	AlterBrokerConfigs(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
 	AlterGroupConfigs(ctx context.Context, group string, edit coordinator.ConfigEdit, validateOnly bool) error
+	AlterClientMetrics(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
 	DeleteTopic(ctx context.Context, id projections.TopicID) error
 	// GroupShard is the shard that coordinates a group, if this broker serves it: errors wrap
 	// kerr.NotCoordinator, CoordinatorLoadInProgress while it is being opened, or

@@ -3,6 +3,7 @@ package server
 import (
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -79,6 +80,8 @@ type Config struct {
 	FetchSessionAge time.Duration
 	MaxIdle         time.Duration
 	MaxConnections  int64
+	MaxPerIP        int64 // connections of one address, unless PerIP has it
+	PerIP           map[netip.Addr]int64
 
 	topicDefaults map[string]string  // by the topic's name for it
 	settings      map[string]setting // by key

@@ -10,9 +10,9 @@ import (
 
 // clusterKeys are what brokers do with one another.
 var clusterKeys = []configKey{
-	millis("broker.heartbeat.interval.ms", "2000", 1, "How often a broker tells the controller that it lives.",
+	millis32("broker.heartbeat.interval.ms", "2000", 1, "How often a broker tells the controller that it lives.",
 		func(c *Config, d time.Duration) { c.HeartbeatInterval = d }),
-	millis("broker.session.timeout.ms", "9000", 1, "A broker that says nothing for so long is taken for dead, and others lead what it led.",
+	millis32("broker.session.timeout.ms", "9000", 1, "A broker that says nothing for so long is taken for dead, and others lead what it led.",
 		func(c *Config, d time.Duration) { c.SessionTimeout = d }),
 	millis("handover.wait.ms", "5000", 1, "How long a broker that is to take a partition over waits for the one that leads it, before the move is given up.",
 		func(c *Config, d time.Duration) { c.HandoverWait = d }),

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -178,6 +179,9 @@ func (b bounded) of(set map[string]string, name string) (time.Duration, error) {
 // there is such a group.
 func (c *Config) describeGroup(view *projections.Cluster, set map[string]string) (out []configValue) {
 	for _, s := range projections.GroupSettings() {
+		if s.Hidden() {
+			continue
+		}
 		var syn []configValue
 		if v, ok := set[s.Name]; ok {
 			syn = append(syn, configValue{name: s.Name, value: v, source: kmsg.ConfigSourceGroupConfig})
@@ -185,9 +189,9 @@ func (c *Config) describeGroup(view *projections.Cluster, set map[string]string)
 		if k := keyNamed(s.Broker); k != nil {
 			syn = append(syn, c.brokerSynonyms(view, k)...)
 		} else {
-			syn = append(syn, configValue{name: s.Name, value: s.Default, source: kmsg.ConfigSourceDefaultConfig})
+			syn = append(syn, configValue{name: cmp.Or(s.Broker, s.Name), value: s.Default, source: kmsg.ConfigSourceDefaultConfig})
 		}
-		out = append(out, configValue{name: s.Name, value: syn[0].value, source: syn[0].source, kind: s.Type, doc: s.Doc, synonyms: syn})
+		out = append(out, shownConfig(configValue{name: s.Name, kind: s.Type, doc: s.Doc, synonyms: syn}))
 	}
 	return out
 }

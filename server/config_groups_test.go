@@ -97,7 +97,7 @@ func TestGroupConfigs(t *testing.T) {
 		}
 		return s
 	}
-	if got := len(c.describe(ofGroup, "g")); got != len(projections.GroupSettings()) {
+	if got := len(c.describe(ofGroup, "g")); got != 21 {
 		t.Errorf("%d configurations of a group that is not there", got)
 	}
 	for _, tc := range []struct {

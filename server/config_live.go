@@ -19,9 +19,15 @@ import (
 // AlterConfigs. The defaults of topics can, too. A key may stand here only if
 // whatever acts on it takes it from a configuration that came from [Config.in].
 var liveKeys = map[string]bool{
-	"log.flush.interval.messages": true,
-	"max.connections":             true,
-	"producer.id.expiration.ms":   true,
+	"log.cleaner.backoff.ms":              true,
+	"log.cleaner.dedupe.buffer.size":      true,
+	"log.cleaner.io.max.bytes.per.second": true,
+	"log.cleaner.threads":                 true,
+	"log.flush.interval.messages":         true,
+	"max.connections":                     true,
+	"max.connections.per.ip":              true,
+	"max.connections.per.ip.overrides":    true,
+	"producer.id.expiration.ms":           true,
 }
 
 func (k *configKey) live() bool { return k.topic != "" || liveKeys[k.name] }
@@ -60,8 +66,9 @@ func (c *Config) livePartitionConfig(view *projections.Cluster, t *projections.T
 // checkBrokerConfigs judges what is to be set for this broker, or for all. Kafka
 // answers INVALID_REQUEST for what it knows and cannot change or take, and here a
 // name that is unknown is INVALID_CONFIG.
-func (c *Config) checkBrokerConfigs(set map[string]string) error {
-	scratch := &Config{topicDefaults: map[string]string{}}
+func (c *Config) checkBrokerConfigs(view *projections.Cluster, set map[string]string) error {
+	scratch := *c.in(view)
+	scratch.topicDefaults = maps.Clone(scratch.topicDefaults)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		k := keyNamed(name)
 		switch {
@@ -70,9 +77,12 @@ func (c *Config) checkBrokerConfigs(set map[string]string) error {
 		case !k.live():
 			return fmt.Errorf("%w: %s cannot be changed while the broker runs", kerr.InvalidRequest, name)
 		}
-		if err := k.set(scratch, set[name]); err != nil {
+		if err := k.set(&scratch, set[name]); err != nil {
 			return fmt.Errorf("%w: %s: %w", kerr.InvalidRequest, name, err)
 		}
+	}
+	if key, err := checkPerIP(&scratch); err != nil && set[key] != "" {
+		return fmt.Errorf("%w: %s: %w", kerr.InvalidRequest, key, err)
 	}
 	return nil
 }
@@ -88,8 +98,8 @@ func (c *Config) inherited(view *projections.Cluster, kind kmsg.ConfigResourceTy
 		}
 		return ""
 	}
-	if kind == kmsg.ConfigResourceTypeGroupConfig {
-		return "" // groups have no lists, which alone are added to
+	if kind != kmsg.ConfigResourceTypeBroker {
+		return "" // the others have nothing that could be added to
 	}
 	if v, ok := view.BrokerConfigs("")[key]; ok && resource != "" {
 		return v
@@ -114,18 +124,15 @@ func (c *Config) checkTopicConfigs(view *projections.Cluster, set map[string]str
 	return projections.ValidateTopicConfigs(all)
 }
 
-// isList reports whether a key of a resource is a list, which can be added to.
+// isList reports whether a key of a resource is a list, which can be added to. As in Kafka
+// those of groups and of client metrics cannot.
 func isList(kind kmsg.ConfigResourceType, key string) bool {
 	if kind == kmsg.ConfigResourceTypeTopic {
 		tc, ok := projections.LookupTopicConfig(key)
 		return ok && tc.Type == kmsg.ConfigTypeList
 	}
-	if kind == kmsg.ConfigResourceTypeGroupConfig {
-		s, ok := projections.LookupGroupSetting(key)
-		return ok && s.Type == kmsg.ConfigTypeList
-	}
 	k := keyNamed(key)
-	return k != nil && k.kind == kmsg.ConfigTypeList
+	return kind == kmsg.ConfigResourceTypeBroker && k != nil && k.kind == kmsg.ConfigTypeList
 }
 
 // splitList is a list's items in order, each once.

@@ -44,7 +44,7 @@ func LoadConfig(src Sources) (*Config, error) {
 		}
 		c.settings[k.name] = s
 	}
-	for _, check := range []func(*Config) (string, error){checkListeners, checkTimes, checkGroups} {
+	for _, check := range []func(*Config) (string, error){checkListeners, checkTimes, checkGroups, checkPerIP} {
 		if key, err := check(c); err != nil {
 			return nil, keyError(key, c.settings[key].source, err)
 		}

@@ -156,6 +156,9 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"log.segment.bytes":                                           {"1048577", func(c *Config) bool { return c.partitionConfig(topic).SegmentBytes == 1048577 }},
 		"log.roll.ms":                                                 {"14", func(c *Config) bool { return c.partitionConfig(topic).SegmentAge == 14*time.Millisecond }},
 		"log.index.interval.bytes":                                    {"15", func(c *Config) bool { return c.partitionConfig(topic).IndexIntervalBytes == 15 }},
+		"max.decompressed.message.bytes":                              {"15", func(c *Config) bool { return c.partitionConfig(topic).MaxInflated == 15 }},
+		"max.connections.per.ip":                                      {"13", func(c *Config) bool { return c.MaxPerIP == 13 }},       // TestConnectionsPerIP
+		"max.connections.per.ip.overrides":                            {"[::1]:9", func(c *Config) bool { return len(c.PerIP) == 1 }}, // likewise
 		"message.max.bytes":                                           {"16", func(c *Config) bool { return c.partitionConfig(topic).MaxMessageBytes == 16 }},
 		"log.message.timestamp.type":                                  {"LogAppendTime", func(c *Config) bool { return c.partitionConfig(topic).LogAppendTime }},
 		"log.message.timestamp.after.max.ms":                          {"17", func(c *Config) bool { return c.partitionConfig(topic).TimestampAfterMax == 17*time.Millisecond }},

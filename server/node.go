@@ -18,6 +18,7 @@ import (
 	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
 )
 
@@ -195,6 +196,7 @@ func (n *Node) options() coordinator.Options {
 			AbortEvery: n.cfg.TxnAbortEvery, CleanEvery: n.cfg.TxnForgetEvery},
 		FenceExpiry:   n.cfg.TxnIDExpiry,
 		Cleaner:       &n.cfg.Cleaner,
+		CleanerLive:   func(view *projections.Cluster) partition.CleanerOptions { return n.cfg.in(view).Cleaner },
 		MinFree:       n.cfg.MinFree,
 		Ballast:       n.cfg.Ballast,
 		RecoveryBytes: n.cfg.RecoveryBytes,

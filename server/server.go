@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,7 @@ type Server struct {
 	mu struct { // written by the accept loops and their connections
 		sync.Mutex
 		conns map[*conn]struct{}
+		from  map[netip.Addr]int64 // how many of them each address has
 	}
 }
 
@@ -61,7 +63,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	}
 	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
-	s.mu.conns = map[*conn]struct{}{}
+	s.mu.conns, s.mu.from = map[*conn]struct{}{}, map[netip.Addr]int64{}
 	s.wire, s.cut = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancel(s.wire)
 	s.serving, s.drain = context.WithCancel(s.life)
@@ -96,14 +98,16 @@ func (s *Server) accept(at int, ln net.Listener) {
 // take serves a connection to the listener of that place in the configuration. Clients
 // that fill the broker keep no brokers out, who come by a listener of their own.
 func (s *Server) take(at int, nc net.Conn) {
-	c, most := s.newConn(&s.cfg.Listeners[at], nc), s.cfg.in(s.backend.View()).MaxConnections
+	c, cfg, from := s.newConn(&s.cfg.Listeners[at], nc), s.cfg.in(s.backend.View()), addressOf(nc)
+	most, mostFrom := cfg.MaxConnections, cfg.mostFrom(from)
 	if len(s.cfg.Listeners) > 1 && c.listener.Name == s.cfg.InterBroker {
-		most = math.MaxInt64
+		most, mostFrom = math.MaxInt64, math.MaxInt64
 	}
 	s.mu.Lock()
-	full := int64(len(s.mu.conns)) >= most || s.draining()
+	full := int64(len(s.mu.conns)) >= most || s.mu.from[from] >= mostFrom || s.draining()
 	if !full {
 		s.mu.conns[c] = struct{}{}
+		s.mu.from[from]++
 	}
 	s.mu.Unlock()
 	if full {
@@ -118,6 +122,9 @@ func (s *Server) take(at int, nc net.Conn) {
 		s.metrics.conns.Dec()
 		s.mu.Lock()
 		delete(s.mu.conns, c)
+		if s.mu.from[from]--; s.mu.from[from] == 0 {
+			delete(s.mu.from, from)
+		}
 		s.mu.Unlock()
 	})
 }

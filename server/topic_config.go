@@ -15,7 +15,7 @@ import (
 // acted are the topic configurations that this build acts on. Others are checked,
 // stored and shown; a broker whose properties set one of those says so at start.
 var acted = map[string]bool{
-	"segment.bytes": true, "segment.ms": true, "index.interval.bytes": true, "max.message.bytes": true,
+	"segment.bytes": true, "segment.ms": true, "index.interval.bytes": true, "max.message.bytes": true, "max.decompressed.message.bytes": true,
 	"message.timestamp.type": true, "message.timestamp.after.max.ms": true, "message.timestamp.before.max.ms": true,
 	"cleanup.policy": true, "retention.ms": true, "retention.bytes": true, "file.delete.delay.ms": true,
 	"min.cleanable.dirty.ratio": true, "min.compaction.lag.ms": true, "max.compaction.lag.ms": true, "delete.retention.ms": true,
@@ -43,6 +43,7 @@ func (c *Config) partitionConfig(t *projections.Topic) partition.Config {
 		SegmentAge:         durationMs(number("segment.ms")),
 		IndexIntervalBytes: int(max(1, number("index.interval.bytes"))), // 0 would mean the default
 		MaxMessageBytes:    int(max(1, number("max.message.bytes"))),
+		MaxInflated:        int(number("max.decompressed.message.bytes")),
 		LogAppendTime:      value("message.timestamp.type") == "LogAppendTime",
 		TimestampAfterMax:  boundMs(number("message.timestamp.after.max.ms")),
 		TimestampBeforeMax: boundMs(number("message.timestamp.before.max.ms")),
@@ -76,7 +77,8 @@ func (c *Config) notActed() (keys []string) {
 	return keys
 }
 
-// configValue is one configuration as clients are shown it. It is its own first synonym.
+// configValue is one configuration as clients are shown it. Where anything is set for it, it is
+// its own first synonym. As in Kafka a default that no broker can be given has none.
 type configValue struct {
 	name     string
 	value    string
@@ -98,12 +100,21 @@ func (c *Config) describeTopic(view *projections.Cluster, set map[string]string)
 		}
 		if k := keyNamed(tc.Broker); k != nil {
 			syn = append(syn, c.brokerSynonyms(view, k)...)
-		} else {
-			syn = append(syn, configValue{name: tc.Name, value: tc.Default, source: kmsg.ConfigSourceDefaultConfig})
+		} else if tc.Broker != "" {
+			syn = append(syn, configValue{name: tc.Broker, value: tc.Default, source: kmsg.ConfigSourceDefaultConfig})
 		}
-		out = append(out, configValue{name: tc.Name, value: syn[0].value, source: syn[0].source, kind: tc.Type, doc: tc.Doc, synonyms: syn})
+		out = append(out, shownConfig(configValue{name: tc.Name, value: tc.Default, kind: tc.Type, doc: tc.Doc, synonyms: syn}))
 	}
 	return out
+}
+
+// shownConfig is v with the value of its strongest synonym or, without any, its default.
+func shownConfig(v configValue) configValue {
+	v.source = kmsg.ConfigSourceDefaultConfig
+	if len(v.synonyms) > 0 {
+		v.value, v.source = v.synonyms[0].value, v.synonyms[0].source
+	}
+	return v
 }
 
 // brokerSynonyms is all that is set for a broker's key, strongest first.
@@ -125,7 +136,7 @@ func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
 	for i := range configKeys {
 		k := &configKeys[i]
 		syn := c.brokerSynonyms(view, k)
-		out = append(out, configValue{name: k.name, value: syn[0].value, source: syn[0].source, kind: k.kind, doc: k.doc, readOnly: !k.live(), synonyms: syn})
+		out = append(out, shownConfig(configValue{name: k.name, kind: k.kind, doc: k.doc, readOnly: !k.live(), synonyms: syn}))
 	}
 	return out
 }

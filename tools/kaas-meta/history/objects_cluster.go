@@ -84,7 +84,7 @@ func brokerObject(v any, _ Namer) []Object {
 	return []Object{{KindBroker, BrokerName(b.ID), "", fs}}
 }
 
-// configObjects are the configurations of brokers and groups; topics have theirs.
+// configObjects are the configurations of brokers, groups and client metrics; topics have theirs.
 func configObjects(v any, _ Namer) (out []Object) {
 	c := v.(*projections.Cluster)
 	out = AppendConfig(out, "broker default", "", c.BrokerConfigs(""))
@@ -94,6 +94,9 @@ func configObjects(v any, _ Namer) (out []Object) {
 	}
 	for _, g := range c.ConfiguredGroups() {
 		out = AppendConfig(out, "group "+g, g, c.GroupConfig(g))
+	}
+	for _, name := range c.ClientMetricsNames() {
+		out = AppendConfig(out, "client metrics "+name, name, c.ClientMetrics(name))
 	}
 	return out
 }
