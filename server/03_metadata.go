@@ -190,6 +190,9 @@ func (s *Server) metadataWanted(r *request, view *projections.Cluster, w *wanted
 		out.Topic = new(string)
 	}
 	out.ErrorCode = s.failure(kmsg.Metadata, err)
+	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations && w.name != nil {
+		out.AuthorizedOperations = allTopicOps
+	}
 	return out
 }
 

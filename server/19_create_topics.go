@@ -5,7 +5,8 @@ package server
 // Answered when the topic's partitions can be written to. Any replication factor
 // from 1 up is taken and reported as 1: the volume is the redundancy. An assignment
 // must name known brokers and partitions from 0 without a gap; which broker leads is
-// still the controller's decision. From version 5 the answer shows the topic's
+// still the controller's decision. A topic that stands twice is answered once, and of a
+// configuration that does the last counts. From version 5 the answer shows the topic's
 // configuration, from version 7 its ID.
 
 import (
@@ -30,13 +31,17 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
 		defer cancel()
 		times := map[string]int{}
+		var topics []*kmsg.CreateTopicsRequestTopic
 		for i := range req.Topics {
-			times[req.Topics[i].Topic]++
+			in := &req.Topics[i]
+			if times[in.Topic]++; times[in.Topic] == 1 {
+				topics = append(topics, in)
+			}
 		}
 		resp := kmsg.NewPtrCreateTopicsResponse()
-		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(req.Topics))
-		inParallel(len(req.Topics), func(i int) {
-			in := &req.Topics[i]
+		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(topics))
+		inParallel(len(topics), func(i int) {
+			in := topics[i]
 			resp.Topics[i] = s.createOne(ctx, r, in, times[in.Topic] > 1)
 		})
 		return resp
@@ -58,6 +63,9 @@ func (s *Server) createOne(ctx context.Context, r *request, in *kmsg.CreateTopic
 		}
 		if twice {
 			return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+		}
+		if err := checkNewName(s.backend.View(), in.Topic); err != nil {
+			return nil, err // before all else that may be wrong with it, as in Kafka
 		}
 		spec, err := s.topicSpec(in)
 		if err != nil {
@@ -81,34 +89,36 @@ func (s *Server) createOne(ctx context.Context, r *request, in *kmsg.CreateTopic
 
 // createTopic is how every topic is made, whoever asks.
 func (s *Server) createTopic(ctx context.Context, spec coordinator.TopicSpec, validateOnly bool) (*projections.Topic, error) {
-	view := s.backend.View()
-	if err := projections.ValidateTopicName(spec.Name); err != nil {
-		return nil, err
-	}
-	if view.Topic(spec.Name) != nil {
-		return nil, fmt.Errorf("%w: topic %q", kerr.TopicAlreadyExists, spec.Name)
-	}
-	if err := view.CheckCollision(spec.Name); err != nil {
+	if err := checkNewName(s.backend.View(), spec.Name); err != nil {
 		return nil, err
 	}
 	return s.backend.CreateTopic(ctx, spec, validateOnly)
+}
+
+func checkNewName(view *projections.Cluster, name string) error {
+	if err := projections.ValidateTopicName(name); err != nil {
+		return err
+	}
+	if view.Topic(name) != nil {
+		return fmt.Errorf("%w: topic %q", kerr.TopicAlreadyExists, name)
+	}
+	return view.CheckCollision(name)
 }
 
 // topicSpec judges a request's numbers, assignment and configuration.
 func (s *Server) topicSpec(in *kmsg.CreateTopicsRequestTopic) (coordinator.TopicSpec, error) {
 	spec := coordinator.TopicSpec{Name: in.Topic, Partitions: in.NumPartitions}
 	var err error
-	if len(in.ReplicaAssignment) > 0 {
-		spec.Partitions, err = s.checkAssignment(in)
-	} else {
-		spec.Partitions, err = s.checkCounts(in)
+	if spec.Configs, err = topicConfigsOf(in.Configs); err == nil {
+		err = s.cfg.checkTopicConfigs(s.backend.View(), spec.Configs)
 	}
 	if err != nil {
 		return spec, err
 	}
-	spec.Configs, err = topicConfigsOf(in.Configs)
-	if err == nil {
-		err = s.cfg.checkTopicConfigs(s.backend.View(), spec.Configs)
+	if len(in.ReplicaAssignment) > 0 {
+		spec.Partitions, err = s.checkAssignment(in)
+	} else {
+		spec.Partitions, err = s.checkCounts(in)
 	}
 	return spec, err
 }
@@ -171,13 +181,10 @@ func checkReplicas(view *projections.Cluster, index int32, replicas []int32) err
 	return nil
 }
 
-// topicConfigsOf judges a topic's configuration: names, values, and nothing twice.
+// topicConfigsOf is a new topic's configuration, whose values are still to be judged.
 func topicConfigsOf(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, error) {
 	out := make(map[string]string, len(in))
 	for _, c := range in {
-		if _, ok := out[c.Name]; ok {
-			return nil, fmt.Errorf("%w: %q stands twice", kerr.InvalidRequest, c.Name)
-		}
 		if c.Value == nil {
 			return nil, fmt.Errorf("%w: %q has no value", kerr.InvalidConfig, c.Name)
 		}

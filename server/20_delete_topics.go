@@ -4,10 +4,12 @@ package server
 //
 // A topic is deleted by its ID, also where the client gave a name: a topic made
 // anew under that name meanwhile is another one. A name only looks the ID up and
-// never becomes part of a path.
+// never becomes part of a path. What stands twice in a request, be it once by its name and
+// once by its ID, is answered once, with INVALID_REQUEST, and is not deleted.
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,13 +21,14 @@ var deleteTopicsAPI = api{key: kmsg.DeleteTopics, min: 1, max: 6, forward: true,
 
 func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DeleteTopicsRequest)
-	topics := topicsToDelete(req)
+	asked := topicsToDelete(req)
 	return inTurn(r, func(ctx context.Context) kmsg.Response {
+		topics, twice := once(s.backend.View(), asked)
 		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
 		defer cancel()
 		resp := kmsg.NewPtrDeleteTopicsResponse()
 		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
-		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, r, &topics[i]) })
+		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, r, &topics[i], twice[i]) })
 		return resp
 	})
 }
@@ -41,10 +44,13 @@ func topicsToDelete(req *kmsg.DeleteTopicsRequest) []kmsg.DeleteTopicsRequestTop
 	return topics
 }
 
-func (s *Server) deleteOne(ctx context.Context, r *request, in *kmsg.DeleteTopicsRequestTopic) kmsg.DeleteTopicsResponseTopic {
+func (s *Server) deleteOne(ctx context.Context, r *request, in *kmsg.DeleteTopicsRequestTopic, twice bool) kmsg.DeleteTopicsResponseTopic {
 	out := kmsg.NewDeleteTopicsResponseTopic()
 	out.Topic, out.TopicID = in.Topic, in.TopicID
 	t, err := (*projections.Topic)(nil), r.refused
+	if err == nil && twice {
+		err = fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+	}
 	if err == nil {
 		t, err = s.topicToDelete(in)
 	}
@@ -58,6 +64,34 @@ func (s *Server) deleteOne(ctx context.Context, r *request, in *kmsg.DeleteTopic
 	}
 	s.metrics.forget(t.Name)
 	return out
+}
+
+// once are the topics of a request, each once, and which of them stood there twice. What
+// names nothing is left as it is: each of those has its own error.
+func once(view *projections.Cluster, asked []kmsg.DeleteTopicsRequestTopic) (topics []kmsg.DeleteTopicsRequestTopic, twice []bool) {
+	type meant struct {
+		name string
+		id   [16]byte
+	}
+	at := map[meant]int{}
+	for _, in := range asked {
+		m := meant{or(in.Topic, ""), in.TopicID}
+		if t := view.Topic(m.name); t != nil && m.id == [16]byte{} {
+			m = meant{id: t.ID}
+		}
+		i, ok := at[m]
+		switch {
+		case !ok || m == meant{}:
+			at[m] = len(topics)
+			topics, twice = append(topics, in), append(twice, false)
+		default:
+			twice[i] = true
+			if in.Topic != nil {
+				topics[i].Topic = in.Topic
+			}
+		}
+	}
+	return topics, twice
 }
 
 func (s *Server) topicToDelete(in *kmsg.DeleteTopicsRequestTopic) (t *projections.Topic, err error) {

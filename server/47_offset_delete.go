@@ -23,9 +23,6 @@ func (s *Server) offsetDelete(_ context.Context, r *request) (reply, error) {
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrOffsetDeleteResponse()
 		topics, waiting := s.offsetsToDelete(req, resp)
-		if len(waiting) == 0 {
-			return resp
-		}
 		shard, err := s.shardOf(req.Group)
 		var errs []error
 		if err == nil {

@@ -3,7 +3,7 @@ package server
 // UpdateFeatures, key 57, versions 0 to 2 (KIP-584, KIP-778).
 //
 // The levels of features are this build's: to be set to what it is is all that a feature
-// can be asked for. Anything else is FEATURE_UPDATE_FAILED, for the whole request. Up to
+// can be asked for. Anything else is INVALID_UPDATE_VERSION, for the whole request. Up to
 // version 1 each feature is answered when all is well, with no error's name.
 
 import (
@@ -41,7 +41,7 @@ const upgrade, unsafeDowngrade = 1, 3
 func checkFeature(version int16, u kmsg.UpdateFeaturesRequestFeatureUpdate) error {
 	f := featureNamed(u.Feature)
 	bad := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %.200s cannot be set to %d: %s", kerr.FeatureUpdateFailed, u.Feature, u.MaxVersionLevel, fmt.Sprintf(format, a...))
+		return fmt.Errorf("%w: %.200s cannot be set to %d: %s", kerr.InvalidUpdateVersion, u.Feature, u.MaxVersionLevel, fmt.Sprintf(format, a...))
 	}
 	switch {
 	case f == nil:

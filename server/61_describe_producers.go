@@ -8,7 +8,6 @@ package server
 import (
 	"context"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/partition"
@@ -30,7 +29,7 @@ func (s *Server) describeProducers(_ context.Context, r *request) (reply, error)
 			out := kmsg.NewDescribeProducersResponseTopic()
 			out.Topic = in.Topic
 			for _, index := range in.Partitions {
-				out.Partitions = append(out.Partitions, s.describeProducersOf(view.Topic(in.Topic), index, fresh))
+				out.Partitions = append(out.Partitions, s.describeProducersOf(view.Topic(in.Topic), in.Topic, index, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
@@ -38,11 +37,13 @@ func (s *Server) describeProducers(_ context.Context, r *request) (reply, error)
 	})
 }
 
-func (s *Server) describeProducersOf(t *projections.Topic, index int32, fresh error) kmsg.DescribeProducersResponseTopicPartition {
+func (s *Server) describeProducersOf(t *projections.Topic, name string, index int32, fresh error) kmsg.DescribeProducersResponseTopicPartition {
 	out := kmsg.NewDescribeProducersResponseTopicPartition()
 	out.Partition = index
-	p, err := (*partition.Partition)(nil), error(kerr.UnknownTopicOrPartition)
-	if t != nil {
+	p, err := (*partition.Partition)(nil), error(nil)
+	if t == nil {
+		err = unknownTopic(name)
+	} else {
 		p, err = s.backend.Partition(t.ID, index)
 	}
 	if err == nil {

@@ -30,7 +30,7 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 	from := int32(0)
 	if c := req.Cursor; c != nil {
 		if c.Partition < 0 || len(req.Topics) > 0 && !slices.Contains(names, c.Topic) {
-			for _, name := range names {
+			for _, name := range namesOf(view, req) {
 				resp.Topics = append(resp.Topics, s.undescribed(name, kerr.InvalidRequest))
 			}
 			return now(resp)
@@ -48,7 +48,9 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 		}
 		t := view.Topic(name)
 		if t == nil {
-			resp.Topics = append(resp.Topics, s.undescribed(name, unknownTopic(name)))
+			out := s.undescribed(name, unknownTopic(name))
+			out.AuthorizedOperations = allTopicOps
+			resp.Topics = append(resp.Topics, out)
 			continue
 		}
 		out, next := s.describedTopic(r, view, t, int(from), left)
@@ -63,7 +65,14 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 }
 
 // describedNames are the topics that are asked for, by name and once each.
-func describedNames(view *projections.Cluster, req *kmsg.DescribeTopicPartitionsRequest) (names []string) {
+func describedNames(view *projections.Cluster, req *kmsg.DescribeTopicPartitionsRequest) []string {
+	names := namesOf(view, req)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// namesOf are the topics that are asked for, as the request has them.
+func namesOf(view *projections.Cluster, req *kmsg.DescribeTopicPartitionsRequest) (names []string) {
 	if len(req.Topics) == 0 {
 		for _, t := range view.Topics() {
 			names = append(names, t.Name)
@@ -73,8 +82,7 @@ func describedNames(view *projections.Cluster, req *kmsg.DescribeTopicPartitions
 	for i := range req.Topics {
 		names = append(names, req.Topics[i].Topic)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // unknownTopic is why no topic has that name.

@@ -72,7 +72,7 @@ var kafkaAPIs = []kafkaAPI{
 	{50, "DescribeUserScramCredentials", 0, 0, notYetSecurity},
 	{51, "AlterUserScramCredentials", 0, 0, notYetSecurity},
 	{55, "DescribeQuorum", 0, 2, "The controller is the quorum, and its only voter."},
-	{57, "UpdateFeatures", 0, 2, "A feature may be set to what it is; else FEATURE_UPDATE_FAILED."},
+	{57, "UpdateFeatures", 0, 2, "A feature may be set to what it is; else INVALID_UPDATE_VERSION."},
 	{60, "DescribeCluster", 0, 2, "Of brokers; who asks for controllers is told MISMATCHED_ENDPOINT_TYPE, as by Kafka's brokers."},
 	{61, "DescribeProducers", 0, 0, ""},
 	{64, "UnregisterBroker", 0, 0, ""},

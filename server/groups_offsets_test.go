@@ -278,6 +278,7 @@ func TestOffsetDelete(t *testing.T) {
 			t.Errorf("%v: %+v", err, got)
 		}
 	}
+	f.err = nil
 	req.Topics = req.Topics[:1]
 	if got := c.ask(req).(*kmsg.OffsetDeleteResponse); got.ErrorCode != 0 || len(got.Topics) != 1 {
 		t.Errorf("of no topic that is there: %+v", got)

@@ -287,11 +287,11 @@ func TestDescribeTopicPartitionsInPages(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		cursor *kmsg.DescribeTopicPartitionsRequestCursor
-		want   []int16 // by name: a, bad/name, zz
+		want   []int16 // by name: a, bad/name, zz; errors of the whole as asked
 	}{
 		{nil, []int16{0, 17, 3}},
-		{&kmsg.DescribeTopicPartitionsRequestCursor{Topic: "b"}, []int16{42, 42, 42}},
-		{&kmsg.DescribeTopicPartitionsRequestCursor{Topic: "a", Partition: -1}, []int16{42, 42, 42}},
+		{&kmsg.DescribeTopicPartitionsRequestCursor{Topic: "b"}, []int16{42, 42, 42, 42}},
+		{&kmsg.DescribeTopicPartitionsRequestCursor{Topic: "a", Partition: -1}, []int16{42, 42, 42, 42}},
 	} {
 		req.Cursor = tc.cursor
 		var codes []int16

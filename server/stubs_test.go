@@ -36,7 +36,7 @@ func TestUpdateFeatures(t *testing.T) {
 		req.Version = tc.version
 		req.FeatureUpdates = append(req.FeatureUpdates, featureUpdate("transaction.version", 2, 1), featureUpdate(tc.name, tc.level, tc.how))
 		resp := c.ask(req).(*kmsg.UpdateFeaturesResponse)
-		want := kerr.FeatureUpdateFailed.Code
+		want := kerr.InvalidUpdateVersion.Code
 		if tc.ok {
 			want = 0
 		}

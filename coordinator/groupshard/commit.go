@@ -41,6 +41,9 @@ func (s *Shard) mayCommit(g *groups.Group, c Commit, txn bool) error {
 		return consumer.MayCommit(g, c.MemberID, c.InstanceID, c.Generation, txn, c.Topics)
 	}
 	if g == nil && c.Generation >= 0 && !s.isLive(c.Group) {
+		if !txn { // who commits in a transaction knows no such code
+			return fmt.Errorf("%w: %s", kerr.GroupIDNotFound, c.Group)
+		}
 		return fmt.Errorf("%w: there is no group %s", kerr.IllegalGeneration, c.Group)
 	}
 	return s.withClassic(c.Group, func(l *live, now time.Time) error {
