@@ -31,7 +31,7 @@ type space struct {
 	topicsLeft atomic.Int64
 	making     atomic.Int64 // partitions that are made and not in the view yet
 	// The rest belongs to the goroutine that watches.
-	ballast  bool          // the file is there, whole
+	ballast  atomic.Bool   // the file is there, whole; a term that begins may drop it
 	proven   bool          // since the volume last said that it is full, it took what it was given
 	saidFull bool          // proven was not so at the last look
 	silent   bool          // it was said that the file system tells nothing
@@ -151,7 +151,7 @@ func (b *Broker) lookAtSpace() {
 		s.silent = true
 		b.log.Info("free space is not known: records are refused when the volume says that it is full", "err", err)
 	}
-	if s.ballast && (!s.proven || known && free < reserve) {
+	if s.ballast.Load() && (!s.proven || known && free < reserve) {
 		s.proven = false
 		b.refuse("the volume is full") // first: records are not to take the ballast's room
 		b.dropBallast()
@@ -219,7 +219,7 @@ func (b *Broker) refuse(why string) {
 // full tries whether that still holds: a quota tells in no other way.
 func (b *Broker) prove() {
 	s := b.space
-	if s.proven && (s.ballast || b.opt.Ballast == 0) {
+	if s.proven && (s.ballast.Load() || b.opt.Ballast == 0) {
 		return
 	}
 	err := b.makeBallast()
@@ -227,7 +227,8 @@ func (b *Broker) prove() {
 		err = b.writeAway()
 	}
 	if err == nil {
-		s.proven, s.ballast = true, b.opt.Ballast > 0
+		s.proven = true
+		s.ballast.Store(b.opt.Ballast > 0)
 		return
 	}
 	b.dropBallast()
@@ -249,7 +250,7 @@ func (b *Broker) ballastName() string {
 func (b *Broker) findBallast() {
 	switch n := b.ballastSize(); {
 	case n == b.opt.Ballast && n > 0:
-		b.space.ballast = true
+		b.space.ballast.Store(true)
 	case n >= 0:
 		b.dropBallast()
 	}
@@ -257,7 +258,7 @@ func (b *Broker) findBallast() {
 }
 
 func (b *Broker) makeBallast() error {
-	if b.opt.Ballast == 0 || b.space.ballast {
+	if b.opt.Ballast == 0 || b.space.ballast.Load() {
 		return nil
 	}
 	return fill(b.v, b.ballastName(), b.opt.Ballast)
@@ -303,7 +304,7 @@ func (b *Broker) dropBallast() {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		b.log.Warn("ballast cannot be removed", "err", err)
 	}
-	b.space.ballast = false
+	b.space.ballast.Store(false)
 }
 
 // makeRoom gives the ballast up before a start that would find no room.
