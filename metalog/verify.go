@@ -67,6 +67,9 @@ func VerifyState[S any](ctx context.Context, v *substrate.Volume, stream string,
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(epochs) > 0 {
+		r.lowest = epochs[0]
+	}
 	for _, e := range epochs {
 		if err := r.epoch(ctx, e); err != nil {
 			return nil, nil, err
@@ -86,6 +89,7 @@ type verifier[S any] struct {
 	newest *loaded[S]                    // the fold of the newest entry
 	sums   map[substrate.Position]uint32 // of entries
 	base   substrate.Position            // the newest
+	lowest substrate.Epoch               // that there is
 	birth  substrate.Epoch               // the epoch that was there from the stream's birth on
 	gaps   []substrate.Position          // entries whose predecessor in the epoch is missing
 	bases  []*Entry                      // the first entries of epochs, without their states
@@ -155,7 +159,7 @@ func (r *verifier[S]) claim(e substrate.Epoch, files epochFiles) (claim substrat
 	}
 	if err != nil {
 		r.fault(kindOf(err, KindClaim, KindClaimMissing), name, "%v", cause(err))
-	} else if claim.Session == "" {
+	} else if claim.Session == "" && e == r.lowest {
 		r.birth = e
 	}
 	return claim

@@ -41,7 +41,8 @@ func (r *verifier[S]) whole(epochs []substrate.Epoch) {
 
 // missingEpochs names the epochs below the newest entry whose directories are gone: who
 // claims an epoch sees to it that there is one of each number down to what it continues
-// from, and none is ever removed. A stream that goes on from another one is born above 0.
+// from, and none is ever removed. A stream that goes on from another one is born above 0. A
+// burnt epoch's name need not be durable, so one that nothing continues from is no fault.
 func (r *verifier[S]) missingEpochs(epochs []substrate.Epoch) {
 	const most = 8
 	missing := 0
@@ -49,8 +50,13 @@ func (r *verifier[S]) missingEpochs(epochs []substrate.Epoch) {
 		if _, there := slices.BinarySearch(epochs, e); there {
 			continue
 		}
+		name := r.out.Stream + "/" + substrate.EpochName(e)
+		if !slices.ContainsFunc(r.bases, func(b *Entry) bool { return b.Prev.Epoch == e }) {
+			r.note(KindEpochMissing, name, "is missing; nothing that is there continues from it")
+			continue
+		}
 		if missing++; missing <= most {
-			r.fault(KindEpochMissing, r.out.Stream+"/"+substrate.EpochName(e), "is missing below %s: epochs are never removed", r.out.Newest)
+			r.fault(KindEpochMissing, name, "is missing below %s: epochs are never removed", r.out.Newest)
 		}
 	}
 	if missing > most {

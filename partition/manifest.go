@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -188,7 +189,14 @@ func (m *Manifest) startLog(offset int64) error {
 	return nil
 }
 
-func encodeManifest(m *Manifest) ([]byte, error) { return msgpack.Marshal(m) }
+// encodeManifest gives equal manifests equal bytes.
+func encodeManifest(m *Manifest) ([]byte, error) {
+	var b bytes.Buffer
+	e := msgpack.NewEncoder(&b)
+	e.SetSortMapKeys(true)
+	err := e.Encode(m)
+	return b.Bytes(), err
+}
 
 // decodeManifest decodes a state and refuses one that breaks the invariants.
 func decodeManifest(b []byte) (*Manifest, error) {
