@@ -17,7 +17,7 @@ const offsetsTopic = coordinator.OffsetsTopic
 
 // txnShardOf is the shard that coordinates a transactional ID, if it is served here.
 func (s *Server) txnShardOf(id string) (txnShard, error) {
-	if id == "" {
+	if id == "" || len(id) > maxString { // ListTransactions could not tell of it
 		return nil, kerr.InvalidRequest
 	}
 	return s.backend.TxnShard(id)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,12 +62,24 @@ func TestInitProducerIDOfATransactionalID(t *testing.T) {
 		req.TransactionalID = nil
 		wantCodes(t, what+", half a producer without an ID", codes(t, c.ask(req)), 42)
 	}
+}
+
+// An empty ID is none, and one that is too long for the answers of earlier versions would
+// make them unreadable.
+func TestTransactionalIDsThatCannotBeTold(t *testing.T) {
+	f := &fakeTxns{answer: producer}
+	c, _ := dialTxns(t, f)
 	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID = kmsg.StringPtr("")
-	wantCodes(t, "no ID", codes(t, c.ask(req)), 42)
+	req.Version = 5
+	for _, n := range []int{0, 1 << 15, 65535} {
+		req.TransactionalID = kmsg.StringPtr(strings.Repeat("x", n))
+		wantCodes(t, fmt.Sprintf("%d bytes", n), codes(t, c.ask(req)), 42)
+	}
 	if f.take() != nil {
 		t.Error("the shard is asked")
 	}
+	req.TransactionalID = kmsg.StringPtr(strings.Repeat("x", 1<<15-1))
+	wantCodes(t, "the longest", codes(t, c.ask(req)), 0)
 }
 
 // Every request about a transactional ID tells a coordinator's troubles so that its client

@@ -40,8 +40,10 @@ func end(t *txns.Txn, id string, who Producer, commit bool, version int8, fresh,
 			return nil, invalidState(t, commit)
 		}
 		return t, nil
-	case !is || t.State.Ending():
+	case !is:
 		return nil, fenced(t, who)
+	case t.State.Ending(): // it was answered already, and is not known everywhere yet
+		return nil, concurrent(t)
 	case t.State != txns.Ongoing && commit:
 		return nil, invalidState(t, commit)
 	}

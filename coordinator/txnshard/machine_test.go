@@ -197,7 +197,9 @@ func TestEnd(t *testing.T) {
 		"open, again":          {at(txns.Ongoing, 5, 4), before, 2, kerr.ProducerFenced, kerr.ProducerFenced},
 		"committing, again":    {at(txns.PrepareCommit, 5, 4), before, 2, kerr.InvalidTxnState, kerr.ConcurrentTransactions},
 		"aborting, again":      {at(txns.PrepareAbort, 5, 4), before, 2, kerr.ConcurrentTransactions, kerr.InvalidTxnState},
-		"committing":           {at(txns.PrepareCommit, 5, 4), now, 2, kerr.ProducerFenced, kerr.ProducerFenced},
+		// Its end is answered before it is known everywhere: who goes on at once waits.
+		"committing":           {at(txns.PrepareCommit, 5, 4), now, 2, kerr.ConcurrentTransactions, kerr.ConcurrentTransactions},
+		"aborting":             {at(txns.PrepareAbort, 5, 4), now, 2, kerr.ConcurrentTransactions, kerr.ConcurrentTransactions},
 		"another ID":           {at(txns.Ongoing, 5, 4), Producer{11, 5}, 2, kerr.InvalidProducerIDMapping, kerr.InvalidProducerIDMapping},
 		"aborted for another":  {at(txns.CompleteAbort, 5, -1), before, 2, kerr.ProducerFenced, kerr.ProducerFenced},
 		"replaced, again":      {rotated(txns.CompleteCommit, lastEpoch), Producer{10, lastEpoch}, 2, kerr.InvalidTxnState, same},
