@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/tools/kaas-check/checker"
 	"kaas.dev/kaas/tools/kaas-check/cluster"
 	"kaas.dev/kaas/tools/kaas-check/history"
@@ -25,34 +24,11 @@ import (
 // startHaunted is startLab for brokers of which some are to end when they are fenced.
 func startHaunted(t *testing.T, brokers int) *lab {
 	t.Helper()
-	if os.Getenv("KAAS_E2E") == "" {
-		t.Skip("starts whole brokers: set KAAS_E2E=1 to run it")
-	}
-	bin, err := brokersBinary()
-	check(t, err)
-	d, err := substrate.OpenDir(t.TempDir())
-	check(t, err)
-	l, err := cluster.NewLocal(cluster.Config{Brokers: brokers, Binary: bin, Dir: d, Died: func(node int32, state string) {
+	return startLabOf(t, cluster.Config{Brokers: brokers, Died: func(node int32, state string) {
 		if state != "exit status 3" {
 			t.Errorf("broker %d ended: %s", node, state)
 		}
 	}})
-	check(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	t.Cleanup(func() {
-		cancel()
-		l.Close()
-		if t.Failed() {
-			for _, id := range l.Nodes() {
-				b, _ := os.ReadFile(filepath.Join(d.Root(), fmt.Sprintf("broker-%d.log", id)))
-				t.Logf("broker %d said last:\n%s", id, b[max(0, len(b)-6000):])
-			}
-		}
-	})
-	check(t, l.Start(ctx))
-	e := &lab{t: t, ctx: ctx, Local: l, dir: filepath.Join(d.Root(), "data")}
-	e.adm = kadm.NewClient(e.client())
-	return e
 }
 
 // checked is traffic of kaas-check, with what it did and saw.

@@ -54,18 +54,24 @@ type lab struct {
 	adm *kadm.Client
 }
 
-// startLab starts brokers, and skips the test unless such tests are wanted.
 func startLab(t *testing.T, brokers int, sets ...string) *lab {
+	t.Helper()
+	return startLabOf(t, cluster.Config{Brokers: brokers, Sets: sets, Died: func(node int32, state string) { t.Errorf("broker %d ended: %s", node, state) }})
+}
+
+// startLabOf starts brokers, and skips the test unless such tests are wanted.
+func startLabOf(t *testing.T, cfg cluster.Config) *lab {
 	t.Helper()
 	if os.Getenv("KAAS_E2E") == "" {
 		t.Skip("starts whole brokers: set KAAS_E2E=1 to run it")
 	}
-	bin, err := brokersBinary()
+	var err error
+	cfg.Binary, err = brokersBinary()
 	check(t, err)
 	d, err := substrate.OpenDir(t.TempDir())
 	check(t, err)
-	l, err := cluster.NewLocal(cluster.Config{Brokers: brokers, Binary: bin, Dir: d, Sets: sets,
-		Died: func(node int32, state string) { t.Errorf("broker %d ended: %s", node, state) }})
+	cfg.Dir = d
+	l, err := cluster.NewLocal(cfg)
 	check(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	t.Cleanup(func() {
