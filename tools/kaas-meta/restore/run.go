@@ -79,7 +79,7 @@ func (d *driver) try(ctx context.Context, k kind, s *Saved) (StreamPlan, error) 
 	p, err := k.plan(ctx, d.work, s)
 	if err == nil && !p.Changes && !p.undecided && p.Now != noEntry {
 		// That nothing is to be done is not to rest on what this host has seen before.
-		if err = refresh(d.v, k.path(d.v)); err == nil {
+		if err = refresh(d.v, k.path(d.v), p.Now); err == nil {
 			p, err = k.plan(ctx, d.work, s)
 		}
 	}
@@ -96,9 +96,10 @@ func (d *driver) try(ctx context.Context, k kind, s *Saved) (StreamPlan, error) 
 	return p, err
 }
 
-// refresh makes the listings of a stream and of its newest epoch that follow fresh ones: a
-// change of this host's own does that.
-func refresh(v *substrate.Volume, stream string) error {
+// refresh makes the listings of a stream that follow fresh ones, and of its epochs from that
+// of a position on: a change of this host's own does that. Above the newest entry there may
+// be epochs that were only claimed, by a try before this one for example.
+func refresh(v *substrate.Volume, stream, now string) error {
 	touch := func(dir string) error {
 		tmp := v.TempName(dir, Role)
 		if err := v.Mkdir(tmp); err != nil {
@@ -106,14 +107,20 @@ func refresh(v *substrate.Volume, stream string) error {
 		}
 		return v.Remove(tmp)
 	}
+	from, err := substrate.ParsePosition(now)
+	if err != nil {
+		return err
+	}
 	if err := touch(stream); err != nil {
 		return err
 	}
 	es, err := v.ListEpochs(stream)
-	if err != nil || len(es) == 0 {
-		return err
+	for _, e := range es {
+		if err == nil && e >= from.Epoch {
+			err = touch(path.Join(stream, substrate.EpochName(e)))
+		}
 	}
-	return touch(path.Join(stream, substrate.EpochName(es[len(es)-1])))
+	return err
 }
 
 // open has a session ready, on the volume that it was.
