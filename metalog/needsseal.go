@@ -27,8 +27,11 @@ func NeedsSeal(v *substrate.Volume, stream string, epoch substrate.Epoch, sessio
 		if err != nil {
 			return "", newest, err
 		}
-		if claim.Session == "" && e > 0 {
-			continue // burnt
+		if claim.Session == "" { // the stream's birth, which is closed, or burnt
+			if p, err := NewestEntry(v, stream, e); err != nil || e == 0 || !p.IsZero() {
+				return "", newest, err
+			}
+			continue
 		}
 		if claim.Session == session {
 			return "", newest, nil

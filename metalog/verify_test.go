@@ -71,6 +71,9 @@ func TestVerifyBornAboveZero(t *testing.T) {
 	if err := metalog.BuildFrom(v, dir, dir, &journalSchema, "it goes on", time.Now(), 7, journal{}); err != nil {
 		t.Fatal(err)
 	}
+	if owner, _, err := metalog.NeedsSeal(v, dir, 8, ""); err != nil || owner != "" {
+		t.Errorf("a claim of it has to seal %q, %v", owner, err)
+	}
 	for _, e := range []substrate.Epoch{8, 9} {
 		w, err := metalog.Claim(t.Context(), session(t, v), dir, e, &journalSchema, metalog.Options{})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -40,14 +41,18 @@ func TestExitCodes(t *testing.T) {
 		{"restore --at 9-9", exitFailed},
 		{"restore nosuchfile", exitFailed},
 		{"backup", exitUsage},
+		{"restore --at latest", exitUsage},
+		{"verify --parallel 0", exitUsage},
 	} {
 		_, err := run(append([]string{"--dir", dir}, strings.Fields(c.args)...)...)
 		if got := exitCode(err); got != c.want {
 			t.Errorf("%s ends with %d (%v), want %d", c.args, got, err, c.want)
 		}
 	}
-	if _, err := run("log"); exitCode(err) != exitUsage {
-		t.Errorf("without --dir: %v", err)
+	for _, cmd := range []string{"log", "verify", "probe"} {
+		if _, err := run(cmd); exitCode(err) != exitUsage {
+			t.Errorf("%s without --dir: %v", cmd, err)
+		}
 	}
 	if got := exitCode(fmt.Errorf("%w: 3", errFaults)); got != exitFaults {
 		t.Errorf("faults end with %d", got)
@@ -56,6 +61,28 @@ func TestExitCodes(t *testing.T) {
 		t.Errorf("an error ends with %d", got)
 	}
 }
+
+// An answer that cannot be written is no success, and a restore whose plan nobody can
+// have read changes nothing.
+func TestAnswerThatCannotBeWritten(t *testing.T) {
+	dir := newGroupsVolume(t)
+	before := tree(t, dir)
+	for _, args := range []string{"verify", "log", "restore --at 1-1 --streams groups/05", "restore --at 1-1 --streams groups/05 --dry-run"} {
+		cmd := rootCommand(full{})
+		cmd.SetArgs(append([]string{"--dir", dir}, strings.Fields(args)...))
+		if err := cmd.Execute(); exitCode(err) != exitFailed || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if after := tree(t, dir); after != before {
+		t.Errorf("something was changed:\n%s\nbefore:\n%s", after, before)
+	}
+}
+
+// full is an output without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestCompletion(t *testing.T) {
 	dir := newGroupsVolume(t)

@@ -58,18 +58,23 @@ type app struct {
 	bootstrap string
 	output    string
 	out       io.Writer
+	printed   *printed // is out
 	screen    screen
 }
 
 func rootCommand(out io.Writer) *cobra.Command {
-	a := &app{out: out, screen: screenOf(out, os.Getenv)}
+	printed := &printed{w: out}
+	a := &app{out: printed, printed: printed, screen: screenOf(out, os.Getenv)}
 	cmd := &cobra.Command{
 		Use:   "kaas-meta",
-		Short: "Read the history and the state on a kaas volume",
-		Long: "Read the history and the state on a kaas volume, offline, changing nothing but where probe tries the volume.\n" +
-			"Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line is wrong, 3 verify found faults.",
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Short: "Read the history and the state on a kaas volume, prove it, and put it back",
+		Long: "Read the history and the state on a kaas volume, prove that it is sound, and put a cluster back. With --dir the volume is\n" +
+			"read without brokers; only restore and rebuild change it, and probe tries it. With --bootstrap-server brokers are asked.\n" +
+			"Exit codes: 0 done, 1 it could not be done, or only in part, or a check of probe failed, 2 the command line is wrong,\n" +
+			"3 verify found faults. A second interrupt ends the process, whatever call hangs.",
+		PersistentPostRunE: func(*cobra.Command, []string) error { return printed.err },
+		SilenceUsage:       true,
+		SilenceErrors:      true,
 	}
 	cmd.SetOut(out)
 	cmd.PersistentFlags().StringVar(&a.dir, "dir", "", "the volume's directory (log.dirs of its brokers)")
@@ -96,4 +101,19 @@ func (a *app) open() (*substrate.Volume, error) {
 		return nil, err
 	}
 	return substrate.ReadVolume(fs)
+}
+
+// printed remembers that something could not be written, which a command's answer is not to
+// be without.
+type printed struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	if p.err == nil && err != nil {
+		p.err = fmt.Errorf("write the answer: %w", err)
+	}
+	return n, err
 }

@@ -22,7 +22,7 @@ func (a *app) probeCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.dir == "" {
-				return errors.New("--dir is not set: name the volume's directory")
+				return usagef("--dir is not set: name the volume's directory")
 			}
 			fs, err := substrate.OpenDir(a.dir)
 			if err != nil {

@@ -50,7 +50,7 @@ func (a *app) openLost() (*substrate.Volume, error) {
 	}
 	fs, ferr := substrate.OpenDir(a.dir)
 	if ferr != nil {
-		return nil, errors.Join(err, ferr)
+		return nil, ferr
 	}
 	v = &substrate.Volume{FS: fs}
 	es, ferr := v.ListFresh(".")

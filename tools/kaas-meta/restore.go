@@ -97,6 +97,9 @@ func (a *app) restore(ctx context.Context, r *restoring) error {
 	if a.output == "table" {
 		a.showPlan(r.at, out.Plan)
 	}
+	if a.printed.err != nil { // nobody has seen what would be done
+		return a.printed.err
+	}
 	if !r.dryRun {
 		out.Done, err = restore.Run(ctx, v, req)
 	}
@@ -119,7 +122,9 @@ func (r *restoring) choose(ctx context.Context, v *substrate.Volume) (saved []re
 	switch {
 	case r.at == "":
 		return nil, nil, usagef("say to what state: --at POSITION, --at TIME, or a backup file")
-	case !position && terr != nil && r.at != history.Latest:
+	case r.at == history.Latest:
+		return nil, nil, usagef("--at latest: that is what there is")
+	case !position && terr != nil:
 		return r.fromFile(v)
 	}
 	names := r.streams

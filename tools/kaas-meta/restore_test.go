@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kaas.dev/kaas/metalog"
@@ -88,6 +89,7 @@ func TestRestoreRefusals(t *testing.T) {
 	check(t, err)
 	data[len(data)/2] ^= 1
 	check(t, os.WriteFile(file+"-damaged", data, 0o600))
+	check(t, syscall.Mkfifo(file+"-pipe", 0o600))
 	before := tree(t, dir)
 	for args, want := range map[string]string{
 		"restore":                  "say to what state",
@@ -99,6 +101,9 @@ func TestRestoreRefusals(t *testing.T) {
 		"restore --at 1-1 --streams groups/05 --topic nosuch": `there is no topic "nosuch"`,
 		"restore " + file + "-damaged":                        "damaged at byte",
 		"restore " + file + "-missing":                        "no such file",
+		"restore " + file + "-pipe":                           "no regular file",
+		"restore --at 1-1 --streams groups/05 --group biling": `there is no group "biling"`,
+		"timeline --html " + file + "-pipe":                   "no regular file",
 		"restore " + file + " --streams groups/05":            "has no groups/05",
 		"restore --at 1h --group nobody --dry-run":            "nobody has owned",
 		"backup " + filepath.Join(tmp, "no", "such"):          "directory of",

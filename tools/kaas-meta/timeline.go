@@ -82,7 +82,17 @@ func (a *app) writeTimeline(file string, t *timeline.Timeline) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	if err := (&substrate.Volume{FS: d}).ReplaceFile(".", filepath.Base(file), "timeline", page.Bytes()); err != nil {
+	v := &substrate.Volume{FS: d}
+	es, err := v.ListFresh(".")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	for _, e := range es {
+		if e.Name == filepath.Base(file) && (e.Dir || e.Irregular) {
+			return fmt.Errorf("write %s: it is no regular file, and is not replaced", file)
+		}
+	}
+	if err := v.ReplaceFile(".", filepath.Base(file), "timeline", page.Bytes()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	fmt.Fprintf(a.out, "%s: %d events in %d entries, %d lanes, %d bytes\n", file, t.Events(), len(t.Entries), len(t.Lanes), page.Len())

@@ -33,7 +33,10 @@ func (a *app) verifyCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.dir == "" {
-				return errors.New("--dir is not set: name the volume's directory")
+				return usagef("--dir is not set: name the volume's directory")
+			}
+			if parallel < 1 {
+				return usagef("--parallel %d: must be at least 1", parallel)
 			}
 			dir, err := substrate.OpenDir(a.dir)
 			if err != nil {

@@ -68,6 +68,13 @@ func Read(file string) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
+	es, err := v.ListFresh(".")
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(es, func(e substrate.DirEntry) bool { return e.Name == name && e.Irregular }) {
+		return nil, fmt.Errorf("%s is no regular file", file) // to open a pipe would wait for its writer
+	}
 	data, err := v.ReadFile(name)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/groups"
 )
 
 // Request is what is to be restored.
@@ -99,6 +100,9 @@ func begin(ctx context.Context, v *substrate.Volume, r Request) (*work, error) {
 		}
 	}
 	for _, g := range r.Groups {
+		if !w.knows(ctx, g) {
+			return nil, fmt.Errorf("there is no group %q, neither then nor now", g)
+		}
 		w.groups[g] = true
 	}
 	for _, t := range r.Topics {
@@ -109,6 +113,20 @@ func begin(ctx context.Context, v *substrate.Volume, r Request) (*work, error) {
 		w.topics[id] = true
 	}
 	return w, nil
+}
+
+// knows reports whether a group is, or was, in what is to be restored.
+func (w *work) knows(ctx context.Context, group string) bool {
+	for _, s := range w.Saved {
+		if then, err := groups.Schema().Decode(s.State); err == nil && then.Group(group) != nil {
+			return true
+		}
+		now, _, err := metalog.ReadState(ctx, w.v, w.v.MetaDir()+"/"+s.Stream, groups.Schema())
+		if err == nil && now.State.Group(group) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *work) topicID(name string) (projections.TopicID, error) {
