@@ -62,11 +62,12 @@ func ok(t tb, err error) {
 	}
 }
 
-// newVolume makes a volume with one topic of one partition.
+// newVolume makes a volume with one topic of one partition, of now: history that is old is
+// pruned beside what a test counts.
 func newVolume(t tb, fs substrate.FS) *substrate.Volume {
 	t.Helper()
 	v := must(substrate.OpenVolume(fs, ""))(t)
-	ok(t, BuildTopic(v, "setup", testID, testTopic, 1, testTime))
+	ok(t, BuildTopic(v, "setup", testID, testTopic, 1, time.Now()))
 	return v
 }
 
