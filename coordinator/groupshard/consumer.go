@@ -24,7 +24,9 @@ func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatReque
 	fs, resp, err := decide(st)
 	if err != nil || len(fs) > 0 || s.w.Err() != nil {
 		err = s.publish(ctx, "group "+r.GroupID, func(st *groups.Shard) (_ []groups.Fact, err error) {
-			fs, resp, err = decide(st)
+			if fs, resp, err = decide(st); err == nil && !resp.Left {
+				s.begin(timerKey{sessionTimer, r.GroupID, resp.MemberID}, resp.SessionTimeout)
+			}
 			return fs, err
 		})
 	}
@@ -43,6 +45,17 @@ func (s *Shard) hear(group, member string, now time.Time) {
 	defer s.mu.Unlock()
 	if s.mu.timers.has(k) && !s.mu.ended {
 		s.armLocked(k, now.Add(s.config(group).Consumer.SessionTimeout))
+	}
+}
+
+// begin sets a deadline that a member is to have even if its request is not answered: what
+// is published may be committed later, and its client be gone by then. A deadline of nobody
+// does no harm.
+func (s *Shard) begin(k timerKey, in time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.ended && !s.mu.timers.has(k) {
+		s.armLocked(k, time.Now().Add(in))
 	}
 }
 

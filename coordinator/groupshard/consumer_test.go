@@ -3,6 +3,7 @@ package groupshard
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
+	"kaas.dev/kaas/internal/substrate/faultfs"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 )
@@ -161,4 +163,41 @@ func TestChangeOfProtocolSeesACommittedAssignment(t *testing.T) {
 	if len(seen.Classic.Members) != 1 || string(seen.Classic.Members[0].Assignment) != "x" {
 		t.Errorf("seen is %+v", seen.Classic)
 	}
+}
+
+// A member whose join is not answered, as its commit takes too long, is in the group all the
+// same. Where its client has gone, it ends with its session as every member does.
+func TestMemberThatWasNotAnsweredHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.topic("t", 2)
+		hang := make(chan struct{})
+		var hung atomic.Bool
+		b.v.FS = &faultfs.FS{FS: b.v.FS, Hook: func(op faultfs.Op) (f faultfs.Fault) {
+			if hung.Load() && op.Name == "create" {
+				<-hang
+			}
+			return f
+		}}
+		sh := b.owner(1)
+		hung.Store(true)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := sh.ConsumerHeartbeat(ctx, consumer.HeartbeatRequest{GroupID: "g", Version: 1, MemberID: "m", RebalanceTimeout: time.Minute,
+			Topics: []string{"t"}, Owned: []groups.TopicPartitions{}})
+		if err == nil {
+			t.Error("it was answered")
+		}
+		hung.Store(false)
+		close(hang)
+		synctest.Wait()
+		if g := sh.group("g"); g == nil || len(g.Consumer.Members) != 1 {
+			t.Fatalf("the group is %+v, want its member", g)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if g := sh.group("g"); g != nil && g.Consumer != nil && len(g.Consumer.Members) != 0 {
+			t.Errorf("its members are %v still", g.Consumer.Members)
+		}
+	})
 }

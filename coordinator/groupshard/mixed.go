@@ -109,7 +109,9 @@ func (s *Shard) joinConsumer(ctx context.Context, group string, r classic.JoinRe
 		if !isConsumer(g) {
 			return nil, fmt.Errorf("%w: group %s has changed its protocol", kerr.RebalanceInProgress, group)
 		}
-		fs, out, err = consumer.ClassicJoin(g, view, s.consumerConfig(view, group), s.opt.Now(), in)
+		if fs, out, err = consumer.ClassicJoin(g, view, s.consumerConfig(view, group), s.opt.Now(), in); err == nil {
+			s.begin(timerKey{sessionTimer, group, out.MemberID}, r.SessionTimeout)
+		}
 		return fs, err
 	})
 	a.MemberID, a.Generation, a.ProtocolType, a.Protocol = out.MemberID, out.Generation, r.ProtocolType, out.Protocol
