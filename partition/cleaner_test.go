@@ -211,7 +211,11 @@ func TestCleanerReconfigured(t *testing.T) {
 		if d := time.Since(began); d != 10*time.Second {
 			t.Errorf("1,000 bytes are paid for after %v", d)
 		}
-		c.Reconfigure(CleanerOptions{Threads: 1, Backoff: time.Second})
+		synctest.Wait()
+		for len(rounds) > 0 { // a thread that was told of too many, and was not the one, has looked
+			<-rounds
+		}
+		c.Reconfigure(CleanerOptions{Threads: 3, Backoff: time.Second})
 		began = time.Now()
 		<-rounds
 		if d := time.Since(began); d != time.Second {
