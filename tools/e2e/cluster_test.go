@@ -92,7 +92,7 @@ func (c *cluster) metadata(id int32, topics ...string) *kmsg.MetadataResponse {
 // await waits until ok, for half a minute of kaas.
 func (c *cluster) await(what string, ok func() bool) {
 	c.t.Helper()
-	c.awaitFor(10*time.Second+startTime, what, ok)
+	c.awaitFor(time.Minute+startTime, what, ok)
 }
 
 func (c *cluster) awaitFor(most time.Duration, what string, ok func() bool) {
