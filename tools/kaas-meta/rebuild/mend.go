@@ -24,7 +24,13 @@ type usable func(substrate.Position) error
 // after it is stray. Where none can be, that has another cause, and nothing is.
 func (r *run) stray(stream string, ok usable) (upTo substrate.Position, stray []substrate.Position, err error) {
 	newest, err := metalog.Newest(r.v, stream)
-	if err != nil || ok(newest) == nil {
+	if err != nil {
+		return newest, nil, err
+	}
+	switch err := ok(newest); {
+	case err == nil:
+		return newest, nil, nil
+	case !damaged(err): // it may be read the next time
 		return newest, nil, err
 	}
 	ps, err := metalog.Positions(r.v, stream)
@@ -36,7 +42,12 @@ func (r *run) stray(stream string, ok usable) (upTo substrate.Position, stray []
 			slices.Reverse(stray)
 			return p, stray, nil
 		}
-		if _, plug, err := metalog.ReadEntry(r.v, stream, p); err != nil || !plug {
+		// What a broker wrote is whole. One that is not is damage of what may have counted.
+		_, plug, err := metalog.ReadEntry(r.v, stream, p)
+		if err != nil {
+			return newest, nil, err
+		}
+		if !plug {
 			stray = append(stray, p)
 		}
 	}

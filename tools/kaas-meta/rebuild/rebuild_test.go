@@ -3,12 +3,16 @@ package rebuild
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/internal/substrate/faultfs"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 	"kaas.dev/kaas/metalog"
@@ -151,5 +155,49 @@ func TestNewestDescriptionCounts(t *testing.T) {
 	at, err := metalog.Newest(v, path.Join("meta", r.NewID, "cluster"))
 	if ok(t, err); at.Epoch != 31 {
 		t.Errorf("the cluster stream goes on at %s", at)
+	}
+}
+
+// The newest entry of a stream may be damaged, or not be read this time. That is not what a
+// broker wrote after the volume came back: nothing is set aside, and an older state is not
+// gone on from.
+func TestRolledBackTakesNoDamageForStray(t *testing.T) {
+	for name, spoil := range map[string]func(d *substrate.DirFS, file string) substrate.FS{
+		"a byte": func(d *substrate.DirFS, file string) substrate.FS {
+			full := filepath.Join(d.Root(), file)
+			b, err := os.ReadFile(full)
+			ok(t, err)
+			b[len(b)-1] ^= 1
+			ok(t, os.WriteFile(full, b, 0o644))
+			return d
+		},
+		"no answer": func(d *substrate.DirFS, file string) substrate.FS {
+			return &faultfs.FS{FS: d, Hook: func(op faultfs.Op) (f faultfs.Fault) {
+				if op.Name == "open" && op.Path == file {
+					f.Err = syscall.EIO
+				}
+				return f
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := substrate.OpenDir(t.TempDir())
+			ok(t, err)
+			v, _ := populate(t, d)
+			newest, err := metalog.Newest(v, v.MetaDir()+"/cluster")
+			ok(t, err)
+			file := substrate.EntryPath(v.MetaDir()+"/cluster", newest)
+			was := v.ID
+			v.FS = spoil(d, file)
+			if _, err := RolledBack(t.Context(), v, opts()); err == nil {
+				t.Error("it was restored to an older state")
+			}
+			if _, err := os.Stat(filepath.Join(d.Root(), file)); err != nil {
+				t.Errorf("the entry: %v", err)
+			}
+			if now := reopen(t, d); now.ID != was {
+				t.Errorf("the volume is %s now", now.ID)
+			}
+		})
 	}
 }
