@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/auth"
 )
 
 // volumeWait bounds how long an answer that only reads waits for the volume.
@@ -16,7 +18,9 @@ type request struct {
 	clientID string
 	msg      kmsg.Request
 	conn     *conn
-	claim    *claim // the memory its bytes take
+	// principal is who asks, as it was when the request came.
+	principal auth.Principal
+	claim     *claim // the memory its bytes take
 	// refused is why nothing that the request asks for can be done. Every part of its
 	// answer says so.
 	refused error

@@ -16,6 +16,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/semaphore"
+
+	"kaas.dev/kaas/server/auth"
 )
 
 const (
@@ -50,7 +52,8 @@ type conn struct {
 	writing  *pending // the newest that the writer came to
 	answered atomic.Bool
 
-	software string // what ApiVersions said, for the log; owned by the reader
+	software  string         // what ApiVersions said, for the log; owned by the reader
+	principal auth.Principal // who is on it; owned by the reader
 }
 
 // pending is a request that was started and is not answered.
@@ -73,7 +76,8 @@ func (p *pending) drop() {
 var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax)}
+	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax),
+		principal: auth.Anonymous}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.wire)
 	return c
@@ -233,7 +237,7 @@ func (c *conn) deadline(d time.Duration) error {
 // connection's end.
 func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
 	defer c.recovered(h, &err)
-	r := &request{head: h, conn: c, claim: claim, arrived: time.Now(), turn: make(chan struct{})}
+	r := &request{head: h, conn: c, principal: c.principal, claim: claim, arrived: time.Now(), turn: make(chan struct{})}
 	p = &pending{req: r, claim: claim}
 	if h.key == kmsg.ApiVersions.Int16() && !c.serves(a, h.version) {
 		p.resp = apiVersionsTooNew()
