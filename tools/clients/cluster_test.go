@@ -1,0 +1,142 @@
+package clients
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// foreign is the program that runs in the place of a broker of kaas, such as as-kafka.
+var foreign = os.Getenv(gate + "_BROKER")
+
+// startTime is how long brokers may take to be ready.
+const startTime = 2 * time.Minute
+
+// cluster is brokers on one directory, each a process. They are ended at the test's end.
+type cluster struct {
+	t       *testing.T
+	brokers []*broker
+}
+
+type broker struct {
+	addr, http string
+	log        *bytes.Buffer // read when the process has ended
+	cmd        *exec.Cmd
+	done       chan struct{} // closed when the process has ended
+}
+
+// launchCluster starts brokers 1 to n; one alone has no node.id.
+func launchCluster(t *testing.T, program string, n int, sets ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	dir := t.TempDir()
+	t.Cleanup(c.end)
+	for id := 1; id <= n; id++ {
+		b := &broker{addr: freeAddr(t), http: freeAddr(t), log: &bytes.Buffer{}, done: make(chan struct{})}
+		args := append([]string{"log.dirs=" + dir, "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + b.http, "log.level=info", "group.initial.rebalance.delay.ms=0"}, sets...)
+		if foreign != "" {
+			args = slices.DeleteFunc(args, func(s string) bool { return strings.HasPrefix(s, "log.level=") })
+		}
+		if n > 1 {
+			args = append(args, "node.id="+strconv.Itoa(id))
+		}
+		b.cmd = exec.Command(program)
+		for _, set := range args {
+			b.cmd.Args = append(b.cmd.Args, "--set", set)
+		}
+		b.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KAAS_") }) // ours are no settings
+		b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+		if err := b.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_ = b.cmd.Wait() // how it ended is in cmd.ProcessState
+			close(b.done)
+		}()
+		c.brokers = append(c.brokers, b)
+	}
+	return c
+}
+
+func (c *cluster) bootstrap() string {
+	var addrs []string
+	for _, b := range c.brokers {
+		addrs = append(addrs, b.addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+func (c *cluster) waitReady() {
+	c.t.Helper()
+	late := time.After(startTime)
+	for _, b := range c.brokers {
+		for !b.isReady() {
+			select {
+			case <-b.done:
+				c.t.Fatalf("a broker has ended: %v\n%s", b.cmd.ProcessState, b.log.Bytes())
+			case <-late:
+				c.t.Fatalf("no answer from %s after %v", b.addr, startTime)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
+func (b *broker) isReady() bool {
+	if foreign != "" {
+		conn, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	}
+	cl := http.Client{Timeout: time.Second}
+	resp, err := cl.Get("http://" + b.http + "/readyz")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// end stops the brokers, and wants those of kaas to end well.
+func (c *cluster) end() {
+	for _, b := range c.brokers {
+		_ = b.cmd.Process.Signal(syscall.SIGTERM) // an error says that it is gone
+	}
+	late := time.After(30 * time.Second)
+	for _, b := range c.brokers {
+		select {
+		case <-b.done:
+		case <-late:
+			_ = b.cmd.Process.Kill()
+			<-b.done
+		}
+		if foreign == "" && !b.cmd.ProcessState.Success() {
+			c.t.Errorf("a broker has ended: %v", b.cmd.ProcessState)
+		}
+		if c.t.Failed() {
+			log := b.log.Bytes()
+			c.t.Logf("the last of the log of %s:\n%s", b.addr, log[max(0, len(log)-4096):])
+		}
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
