@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,9 +109,13 @@ func (p *Partition) publish(ctx context.Context, reason string, decide func(*Man
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", substrate.ErrUnknown, ctx.Err())
+		return p.cause(fmt.Errorf("%w: %w", substrate.ErrUnknown, ctx.Err()))
 	}
 }
+
+// cause is why what a caller waited for is given up: the partition's end, which ends the
+// context of its upkeep too and is told in any order, or else err.
+func (p *Partition) cause(err error) error { return cmp.Or(p.Err(), err) }
 
 func (p *Partition) publishFacts(reason string, decide func(*Manifest) ([]fact, error)) error {
 	_, err := p.w.Publish(p.ctx, reason, func(m *Manifest) ([]metalog.Event, error) {
@@ -204,7 +209,7 @@ func (p *Partition) await(ctx context.Context, ask func(done chan struct{})) err
 	case <-p.done:
 		return p.Err()
 	case <-ctx.Done():
-		return ctx.Err()
+		return p.cause(ctx.Err())
 	}
 }
 
