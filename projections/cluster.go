@@ -23,7 +23,9 @@ type Cluster struct {
 	// groupConfigs holds what was set for a consumer group by ID.
 	groupConfigs map[string]map[string]string
 	// clientMetrics holds what was set for a subscription to clients' metrics by name.
-	clientMetrics  map[string]map[string]string
+	clientMetrics map[string]map[string]string
+	// scram holds users' credentials for SCRAM.
+	scram          map[scramKey]*ScramCredential
 	nextProducerID int64
 	controller     int32
 	brokerEpoch    int64 // the highest that a broker ever registered with
@@ -40,7 +42,7 @@ func NewCluster() *Cluster {
 		topics: map[TopicID]*Topic{}, names: map[string]*Topic{}, brokers: map[int32]Broker{},
 		shards: map[ShardKind][]Partition{}, removing: map[TopicID]string{},
 		brokerConfigs: map[string]map[string]string{}, groupConfigs: map[string]map[string]string{},
-		clientMetrics: map[string]map[string]string{}, controller: NoLeader,
+		clientMetrics: map[string]map[string]string{}, scram: map[scramKey]*ScramCredential{}, controller: NoLeader,
 	}).seal()
 }
 
@@ -129,5 +131,6 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal) &&
 		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal) &&
 		maps.EqualFunc(c.clientMetrics, d.clientMetrics, maps.Equal) &&
+		maps.EqualFunc(c.scram, d.scram, (*ScramCredential).equal) &&
 		c.fencesExpired == d.fencesExpired && c.fences.Equal(d.fences, func(a, b fence) bool { return a == b })
 }

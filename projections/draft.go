@@ -13,9 +13,9 @@ type draft struct {
 	Cluster
 	fenced map[int64]ordered.Change[fence] // not in fences yet
 	own    struct {
-		topics, brokers, shards, removing, configs, groupConfigs, clientMetrics bool
-		topic                                                                   map[TopicID]bool
-		shard                                                                   map[ShardKind]bool
+		topics, brokers, shards, removing, configs, groupConfigs, clientMetrics, scram bool
+		topic                                                                          map[TopicID]bool
+		shard                                                                          map[ShardKind]bool
 	}
 }
 

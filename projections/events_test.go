@@ -32,6 +32,8 @@ func TestFactsSayThemselves(t *testing.T) {
 		"ShardsMade":             {&ShardsMade{Kind: ShardGroups, Count: 50}, []string{"50", "groups"}},
 		"ShardOwnerChanged":      {&ShardOwnerChanged{Kind: ShardTxns, Shard: 3, Owner: NoLeader, Epoch: 7}, []string{"txns/03", "nobody", "epoch 7"}},
 		"ConfigChanged":          {&ConfigChanged{Resource: ResourceTopic, Name: "orders", TopicID: id(1), Set: map[string]string{"a": "b"}, Deleted: []string{"c"}}, []string{"orders", "a=b", "c back to default"}},
+		"ScramCredentialSet":     {&ScramCredentialSet{User: "alice", Mechanism: ScramSHA512, Iterations: 4096, Salt: Secret("pepper"), StoredKey: Secret("key1"), ServerKey: Secret("key2"), SetAt: 7}, []string{"alice", "SCRAM-SHA-512", "4096"}},
+		"ScramCredentialRemoved": {&ScramCredentialRemoved{User: "alice", Mechanism: ScramSHA256}, []string{"alice", "SCRAM-SHA-256"}},
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
 		"ProducerFenced":         {&ProducerFenced{ProducerID: 4711, Epoch: 3, Time: 5}, []string{"producer 4711", "epoch 3"}},
 		"ProducerFencesExpired":  {&ProducerFencesExpired{Before: 1_700_000_000_000}, []string{"fences", "2023-11-14"}},
@@ -57,7 +59,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(registry.All()) != 17 {
+	if len(registry.All()) != 19 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }

@@ -62,7 +62,12 @@ func anyFact(t *rapid.T) Fact {
 	if rapid.Bool().Draw(t, "cluster") {
 		return clusterFact(t, num, kind)
 	}
-	switch rapid.IntRange(0, 7).Draw(t, "kind") {
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 8:
+		return &ScramCredentialSet{User: name.Draw(t, "user"), Mechanism: ScramMechanism(rapid.IntRange(0, 3).Draw(t, "mechanism")), Iterations: num("iterations"),
+			Salt: rapid.SliceOfN(rapid.Byte(), 0, 2).Draw(t, "salt"), StoredKey: []byte{1}, ServerKey: []byte{}, SetAt: int64(num("at"))}
+	case 9:
+		return &ScramCredentialRemoved{User: name.Draw(t, "user"), Mechanism: ScramMechanism(rapid.IntRange(0, 3).Draw(t, "mechanism"))}
 	case 0, 1:
 		return &TopicCreated{ID: topic(), Name: name.Draw(t, "name"), Partitions: num("partitions"), Configs: set.Draw(t, "set"), CreatedAt: int64(num("at"))}
 	case 2:

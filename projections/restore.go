@@ -31,7 +31,7 @@ func Restore(then, now *Cluster, files func(TopicID) int32) *Restoration {
 	c := r.View
 	c.controller, c.removing = now.controller, maps.Clone(now.removing)
 	c.brokerEpoch = max(then.brokerEpoch, now.brokerEpoch)
-	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.producers} {
+	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.credentials, r.producers} {
 		step()
 	}
 	r.View = c.seal()
