@@ -80,10 +80,17 @@ func describedConfig(req *kmsg.DescribeConfigsRequest, v configValue) kmsg.Descr
 	out := kmsg.NewDescribeConfigsResponseResourceConfig()
 	out.Name, out.Value, out.Source, out.ConfigType, out.ReadOnly = v.name, &v.value, v.source, v.kind, v.readOnly
 	out.IsDefault = v.source == kmsg.ConfigSourceDefaultConfig
+	secret := v.kind == kmsg.ConfigTypePassword
+	if out.IsSensitive = secret; secret {
+		out.Value = nil
+	}
 	if req.IncludeSynonyms {
 		for _, s := range v.synonyms {
 			syn := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
-			syn.Name, syn.Value, syn.Source = s.name, &s.value, s.source
+			syn.Name, syn.Source = s.name, s.source
+			if !secret {
+				syn.Value = &s.value
+			}
 			out.ConfigSynonyms = append(out.ConfigSynonyms, syn)
 		}
 	}

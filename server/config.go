@@ -83,8 +83,11 @@ type Config struct {
 	MaxPerIP        int64 // connections of one address, unless PerIP has it
 	PerIP           map[netip.Addr]int64
 
-	topicDefaults map[string]string  // by the topic's name for it
-	settings      map[string]setting // by key
+	topicDefaults map[string]string // by the topic's name for it
+	SASL          SASL
+
+	settings map[string]setting // by key
+	placed   []placed           // what is set for listeners, by name
 }
 
 // setting is one key's value as it was given, and by whom.

@@ -23,10 +23,11 @@ type configKey struct {
 	topic string // the topic config it is the default of, if any
 	doc   string
 	set   func(*Config, string) error
+	scope scope
 }
 
 // configKeys is every key there is: the broker's own, and the defaults of topics.
-var configKeys = slices.Concat(brokerKeys, clusterKeys, groupKeys, topicDefaultKeys())
+var configKeys = slices.Concat(brokerKeys, saslKeys, clusterKeys, groupKeys, topicDefaultKeys())
 
 // A key that is not connected to anything does not belong here: an unknown name
 // stops the broker, a dead one would lie.
@@ -36,7 +37,7 @@ var brokerKeys = []configKey{
 	text("broker.rack", "", "Rack told to clients in metadata.", func(c *Config, s string) error { c.Rack = s; return nil }),
 	listed("listeners", "PLAINTEXT://:9092", "Where clients connect: NAME://HOST:PORT, several with commas between them.", setListeners),
 	listed("advertised.listeners", "", "Where the clients of each listener are told to connect. A listener that is not named: its own host, or the address the client used.", setAdvertised),
-	text("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", "The protocol of each listener, NAME:PROTOCOL with commas between them. PLAINTEXT is the only one.", setProtocols),
+	text("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", "The protocol of each listener, NAME:PROTOCOL with commas between them: PLAINTEXT or SASL_PLAINTEXT.", setProtocols),
 	text("inter.broker.listener.name", "", "The listener that brokers use among themselves. Empty: the first.", setInterBroker),
 	listed("log.dirs", "./kaas-data", "The shared volume: exactly one directory.", setLogDir),
 	text("http.listeners", ":8080", "HOST:PORT of /healthz, /readyz, /metrics and /debug/pprof. Empty: none.", setHTTP),

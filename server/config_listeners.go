@@ -14,10 +14,19 @@ import (
 // wildcards are the hosts that mean every address.
 var wildcards = []string{"", "0.0.0.0", "::"}
 
-// protocols are Kafka's security protocols; only plaintext is served.
-const plaintext = "PLAINTEXT"
+// Kafka's security protocols.
+const (
+	plaintext     = "PLAINTEXT"
+	saslPlaintext = "SASL_PLAINTEXT"
+)
 
-var protocols = []string{plaintext, "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
+var protocols = []string{plaintext, "SSL", saslPlaintext, "SASL_SSL"}
+
+// servedProtocols are those of them that are served.
+var servedProtocols = []string{plaintext, saslPlaintext}
+
+// usesSASL reports whether who connects with a protocol has to authenticate by SASL.
+func usesSASL(protocol string) bool { return strings.HasPrefix(protocol, "SASL_") }
 
 var listenerName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
@@ -107,8 +116,8 @@ func checkListeners(c *Config) (key string, err error) {
 		switch {
 		case protocol == "":
 			return "listeners", fmt.Errorf("listener %s has no protocol in listener.security.protocol.map", ep.Name)
-		case protocol != plaintext:
-			return "listeners", fmt.Errorf("listener %s: only PLAINTEXT is supported, not %s", ep.Name, protocol)
+		case !slices.Contains(servedProtocols, protocol):
+			return "listeners", fmt.Errorf("listener %s: only %s are supported, not %s", ep.Name, strings.Join(servedProtocols, " and "), protocol)
 		}
 	}
 	for _, ep := range c.Advertised {

@@ -44,7 +44,10 @@ func LoadConfig(src Sources) (*Config, error) {
 		}
 		c.settings[k.name] = s
 	}
-	for _, check := range []func(*Config) (string, error){checkListeners, checkTimes, checkGroups, checkPerIP} {
+	if err := c.setScoped(given); err != nil {
+		return nil, err
+	}
+	for _, check := range []func(*Config) (string, error){checkListeners, checkSASL, checkTimes, checkGroups, checkPerIP} {
 		if key, err := check(c); err != nil {
 			return nil, keyError(key, c.settings[key].source, err)
 		}
@@ -81,8 +84,8 @@ func fromFile(src Sources, given map[string]setting) error {
 		return fmt.Errorf("config file: %w", err)
 	}
 	for _, name := range p.Keys() {
-		if keyNamed(name) == nil {
-			return keyError(name, src.File, errUnknownKey)
+		if err := checkName(name); err != nil {
+			return keyError(name, src.File, err)
 		}
 		v, _ := p.Get(name)
 		given[name] = setting{v, src.File}
@@ -100,8 +103,8 @@ func fromEnv(src Sources, given map[string]setting) error {
 			continue
 		}
 		key := strings.ToLower(strings.ReplaceAll(rest, "_", "."))
-		if keyNamed(key) == nil {
-			return keyError(key, "environment "+name, errUnknownKey)
+		if err := checkName(key); err != nil {
+			return keyError(key, "environment "+name, err)
 		}
 		given[key] = setting{value, "environment " + name}
 	}
@@ -115,8 +118,8 @@ func fromSets(src Sources, given map[string]setting) error {
 		if !ok {
 			return keyError(name, "--set", errors.New("is not key=value"))
 		}
-		if keyNamed(name) == nil {
-			return keyError(name, "--set", errUnknownKey)
+		if err := checkName(name); err != nil {
+			return keyError(name, "--set", err)
 		}
 		given[name] = setting{value, "--set"}
 	}

@@ -53,7 +53,7 @@ func TestConfigBadInput(t *testing.T) {
 		{"node.id=2147483648", "not from"},
 		{"node.id=x", "whole number"},
 		{"listeners=", "NAME://HOST:PORT"},
-		{"listeners=SSL://:9092", "only PLAINTEXT"},
+		{"listeners=SSL://:9092", "only PLAINTEXT and SASL_PLAINTEXT"},
 		{"listeners=PLAINTEXT://:9092,plaintext://:9093", "twice"},
 		{"listeners=INSIDE://:9092", "no protocol"},
 		{"listeners=PLAINTEXT://:9092,", "NAME://HOST:PORT"},
@@ -172,8 +172,13 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	}
 	maps.Copy(table, clusterKeyRows())
 	maps.Copy(table, groupKeyRows())
+	maps.Copy(table, saslKeyRows())
 	for _, k := range configKeys {
-		if _, ok := table[k.name]; !ok && (k.topic == "" || acted[k.topic]) {
+		name := k.name
+		if k.scope == onlyMechanism {
+			name = listenerPrefix + "plaintext.plain." + name
+		}
+		if _, ok := table[name]; !ok && (k.topic == "" || acted[k.topic]) {
 			t.Errorf("%s: nothing shows that it reaches anything", k.name)
 		}
 	}

@@ -138,6 +138,10 @@ func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
 		syn := c.brokerSynonyms(view, k)
 		out = append(out, shownConfig(configValue{name: k.name, kind: k.kind, doc: k.doc, readOnly: !k.live(), synonyms: syn}))
 	}
+	for _, p := range c.placed {
+		syn := []configValue{{name: p.name, value: strings.TrimSpace(p.value), source: kmsg.ConfigSourceStaticBrokerConfig}}
+		out = append(out, shownConfig(configValue{name: p.name, kind: p.key.kind, doc: p.key.doc, readOnly: true, synonyms: syn}))
+	}
 	return out
 }
 

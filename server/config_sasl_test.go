@@ -1,0 +1,110 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/auth/sasl"
+)
+
+const (
+	plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
+	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
+	plainJAAS   = plainModule + ` required username="kaas" password="kaas-secret" user_kaas="kaas-secret" user_alice="alice-secret";`
+	scramJAAS   = scramModule + ` required username="kaas" password="kaas-secret";`
+)
+
+func saslKeyRows() map[string]keyRow {
+	sasls := func(f func(SASL) bool) func(*Config) bool { return func(c *Config) bool { return f(c.SASL) } }
+	return map[string]keyRow{
+		"sasl.enabled.mechanisms":                   {"plain,SCRAM-SHA-512", sasls(func(s SASL) bool { return len(s.Mechanisms) == 2 && s.Mechanisms[0] == sasl.Plain })},
+		"sasl.mechanism.inter.broker.protocol":      {"PLAIN", sasls(func(s SASL) bool { return s.InterBroker == sasl.Plain })},
+		"sasl.server.max.receive.size":              {"17", sasls(func(s SASL) bool { return s.MaxReceive == 17 })},
+		"connections.max.reauth.ms":                 {"18", sasls(func(s SASL) bool { return s.Reauth == 18*time.Millisecond })},
+		"connection.failed.authentication.delay.ms": {"19", sasls(func(s SASL) bool { return s.FailureDelay == 19*time.Millisecond })},
+		"listener.name.plaintext.plain.sasl.jaas.config": {plainJAAS, func(c *Config) bool {
+			return c.at("PLAINTEXT", sasl.Plain).SASL.Login.Options["username"] == "kaas" && c.SASL.Login.Module == ""
+		}},
+	}
+}
+
+// What is set for a listener counts there, and what is set for a mechanism of it, with that.
+func TestConfigScoped(t *testing.T) {
+	c, err := LoadConfig(Sources{Sets: []string{"listeners=IN.SIDE://:0,OUT://:0", "listener.security.protocol.map=IN.SIDE:PLAINTEXT,OUT:SASL_PLAINTEXT",
+		"connections.max.reauth.ms=1", "listener.name.in.side.connections.max.reauth.ms=2", "listener.name.out.connections.max.reauth.ms=3",
+		"listener.name.OUT.plain.connections.max.reauth.ms=4", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256", "listener.name.out.plain.sasl.jaas.config=" + plainJAAS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[place]time.Duration{{"IN.SIDE", ""}: 2, {"IN.SIDE", "PLAIN"}: 2, {"OUT", ""}: 3, {"OUT", "PLAIN"}: 4, {"OUT", "SCRAM-SHA-256"}: 3, {"OTHER", ""}: 1} {
+		if got := c.at(at.listener, at.mechanism).SASL.Reauth; got != want*time.Millisecond {
+			t.Errorf("%v: %v, want %d ms", at, got, want)
+		}
+	}
+	if c.SASL.Reauth != time.Millisecond {
+		t.Errorf("the broker's own is %v", c.SASL.Reauth)
+	}
+}
+
+func TestConfigSASLRefused(t *testing.T) {
+	outside := []string{"listeners=IN://:0,OUT://:0", "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_PLAINTEXT"}
+	for name, tc := range map[string]struct {
+		sets []string
+		want string
+	}{
+		"no mechanism":        {nil, "no mechanism is enabled"},
+		"unknown mechanism":   {[]string{"sasl.enabled.mechanisms=GSSAPI"}, "sasl.enabled.mechanisms"},
+		"nobody":              {[]string{"sasl.enabled.mechanisms=PLAIN"}, "listener.name.out.plain.sasl.jaas.config"},
+		"bare jaas":           {[]string{"sasl.jaas.config=" + plainJAAS}, "for a mechanism of a listener"},
+		"jaas of a listener":  {[]string{"listener.name.out.sasl.jaas.config=" + plainJAAS}, "unknown name"},
+		"wrong module":        {[]string{"sasl.enabled.mechanisms=PLAIN", "listener.name.out.plain.sasl.jaas.config=" + scramJAAS}, "PlainLoginModule"},
+		"malformed":           {[]string{"listener.name.out.plain.sasl.jaas.config=" + plainModule + " required kaas-secret"}, "has no value"},
+		"no such listener":    {[]string{"listener.name.other.connections.max.reauth.ms=1"}, "OTHER"},
+		"twice":               {[]string{"listener.name.out.connections.max.reauth.ms=1", "listener.name.OUT.connections.max.reauth.ms=1"}, "twice"},
+		"no key of listeners": {[]string{"listener.name.out.num.partitions=1"}, "unknown name"},
+		"no number":           {[]string{"listener.name.out.connections.max.reauth.ms=x"}, "listener.name.out.connections.max.reauth.ms"},
+		"long delay":          {[]string{"connection.failed.authentication.delay.ms=1000", "connections.max.idle.ms=1000"}, "connection.failed.authentication.delay.ms"},
+		"brokers without one": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512"}, "sasl.mechanism.inter.broker.protocol"},
+		"brokers not enabled": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN"}, "not \"PLAIN\""},
+		"brokers as nobody":   {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512"}, "as whom"},
+		"brokers half": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
+			"listener.name.out.scram-sha-512.sasl.jaas.config=" + scramModule + ` required username="kaas-secret";`}, "username and password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := LoadConfig(Sources{Sets: append(outside[:2:2], tc.sets...)})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "kaas-secret") {
+				t.Errorf("%v, want it to say %q and no secret", err, tc.want)
+			}
+		})
+	}
+}
+
+// Passwords are shown to nobody.
+func TestDescribeConfigsHidesPasswords(t *testing.T) {
+	c, err := LoadConfig(Sources{Sets: []string{"listeners=SASL_PLAINTEXT://:0", "sasl.enabled.mechanisms=PLAIN", "sasl.mechanism.inter.broker.protocol=PLAIN",
+		"listener.name.sasl_plaintext.plain.sasl.jaas.config=" + plainJAAS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.IncludeSynonyms = true
+	seen := false
+	for _, v := range c.describeBroker(noCluster{}.View()) {
+		out := describedConfig(req, v)
+		if secret := strings.HasSuffix(v.name, "jaas.config"); secret != out.IsSensitive || secret && out.Value != nil {
+			t.Errorf("%s is shown as %v, sensitive %v", v.name, out.Value, out.IsSensitive)
+		}
+		seen = seen || strings.HasPrefix(v.name, "listener.name.") && out.Source == kmsg.ConfigSourceStaticBrokerConfig
+		for _, s := range out.ConfigSynonyms {
+			if s.Value != nil && strings.Contains(*s.Value, "secret") {
+				t.Errorf("%s shows %s", v.name, *s.Value)
+			}
+		}
+	}
+	if !seen {
+		t.Error("what is set for a listener is not shown")
+	}
+}
