@@ -11,6 +11,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,6 +29,10 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ApiVersionsRequest)
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.FinalizedFeaturesEpoch = featuresEpoch // clients ignore features at -1; it must never go back
+	if a := r.conn.auth; a != nil && a.stage == stageTokens {
+		resp.ErrorCode = s.failure(kmsg.ApiVersions, kerr.IllegalSaslState)
+		return a.fail(resp, fmt.Errorf("%w: ApiVersions within an exchange", kerr.IllegalSaslState))
+	}
 	resp.ErrorCode = s.checkAPIVersions(req)
 	if resp.ErrorCode != 0 {
 		s.metrics.failed(kmsg.ApiVersions, resp.ErrorCode)
@@ -43,6 +48,9 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 		}
 	}
 	tellFeatures(resp, req.Version)
+	if a := r.conn.auth; a != nil && a.stage == stageFirst {
+		a.stage = stageHandshake
+	}
 	return now(resp)
 }
 

@@ -18,17 +18,14 @@ func (s *Server) createDelegationToken(_ context.Context, r *request) (reply, er
 	req := r.msg.(*kmsg.CreateDelegationTokenRequest)
 	resp := kmsg.NewPtrCreateDelegationTokenResponse()
 	resp.ErrorCode = s.failure(kmsg.CreateDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
-	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = anyone.kind, anyone.name
-	resp.PrincipalType, resp.PrincipalName = anyone.kind, anyone.name
+	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = r.principal.Type, r.principal.Name
+	resp.PrincipalType, resp.PrincipalName = r.principal.Type, r.principal.Name
 	if or(req.OwnerPrincipalName, "") != "" {
 		resp.PrincipalType, resp.PrincipalName = or(req.OwnerPrincipalType, ""), *req.OwnerPrincipalName
 	}
 	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = -1, -1, -1
 	return now(resp)
 }
-
-// anyone is who Kafka takes those for that have not said who they are.
-var anyone = struct{ kind, name string }{"User", "ANONYMOUS"}
 
 // tokensRefused is why nothing can be done with delegation tokens. As in Kafka, who asks
 // without having said who he is learns no more than that

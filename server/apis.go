@@ -35,6 +35,8 @@ type request struct {
 type reply struct {
 	resp kmsg.Response
 	wait func(context.Context) (kmsg.Response, error)
+	// last is why nothing is read behind the request, and the connection ends with the answer.
+	last error
 }
 
 func now(resp kmsg.Response) (reply, error) { return reply{resp: resp}, nil }
@@ -75,6 +77,8 @@ func init() { // not a literal: 18 reads the table it stands in
 		describeGroupsAPI,
 		listGroupsAPI,
 		apiVersionsAPI,
+		saslHandshakeAPI,
+		saslAuthenticateAPI,
 		createTopicsAPI,
 		deleteTopicsAPI,
 		createPartitionsAPI,
@@ -98,6 +102,8 @@ func init() { // not a literal: 18 reads the table it stands in
 		describeDelegationTokenAPI,
 		deleteGroupsAPI,
 		electLeadersAPI,
+		describeUserScramCredentialsAPI,
+		alterUserScramCredentialsAPI,
 		alterPartitionReassignmentsAPI,
 		listPartitionReassignmentsAPI,
 		offsetDeleteAPI,

@@ -33,6 +33,9 @@ type Backend interface {
 	AlterGroupConfigs(ctx context.Context, group string, edit coordinator.ConfigEdit, validateOnly bool) error
 	AlterClientMetrics(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
 	DeleteTopic(ctx context.Context, id projections.TopicID) error
+	// AlterUsers returns when the view shows the changes that decide makes of it. decide may run
+	// again, on its own changes too.
+	AlterUsers(ctx context.Context, decide func(*projections.Cluster) ([]projections.Fact, error)) error
 	// GroupShard is the shard that coordinates a group, if this broker serves it: errors wrap
 	// kerr.NotCoordinator, CoordinatorLoadInProgress while it is being opened, or
 	// CoordinatorNotAvailable. GroupShards are those that are served here now; all is false

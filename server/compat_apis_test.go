@@ -12,13 +12,12 @@ type kafkaAPI struct {
 
 // What is not served, in the words of the page.
 const (
-	notYetSecurity = "Not yet: there is no authentication."
-	notYetACLs     = "Not yet: there is no authorizer."
-	notYetQuotas   = "Not yet: there are no quotas."
-	noShare        = "No share groups."
-	noStreams      = "No streams groups. Kafka Streams runs with the classic protocol."
-	noVoters       = "No. The controller is elected on the volume, and nobody votes."
-	tokens         = "Refused with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as by Kafka on listeners without authentication."
+	notYetACLs   = "Not yet: there is no authorizer."
+	notYetQuotas = "Not yet: there are no quotas."
+	noShare      = "No share groups."
+	noStreams    = "No streams groups. Kafka Streams runs with the classic protocol."
+	noVoters     = "No. The controller is elected on the volume, and nobody votes."
+	tokens       = "Refused with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on listeners without authentication, else with DELEGATION_TOKEN_AUTH_DISABLED, as by a Kafka without tokens."
 )
 
 // kafkaAPIs are those of Kafka's broker listeners.
@@ -36,7 +35,7 @@ var kafkaAPIs = []kafkaAPI{
 	{14, "SyncGroup", 0, 5, ""},
 	{15, "DescribeGroups", 0, 6, ""},
 	{16, "ListGroups", 0, 5, ""},
-	{17, "SaslHandshake", 0, 1, notYetSecurity},
+	{17, "SaslHandshake", 0, 1, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. No Kerberos."},
 	{18, "ApiVersions", 0, 5, ""},
 	{19, "CreateTopics", 2, 7, "A replication factor of -1, or of 1 and more, is taken and becomes 1. Assignments are checked; who leads is the controller's choice."},
 	{20, "DeleteTopics", 1, 6, ""},
@@ -55,7 +54,7 @@ var kafkaAPIs = []kafkaAPI{
 	{33, "AlterConfigs", 0, 2, "The same resources."},
 	{34, "AlterReplicaLogDirs", 1, 2, "There is one directory: another is LOG_DIR_NOT_FOUND."},
 	{35, "DescribeLogDirs", 1, 5, "Each broker tells of what it leads, and of the volume that all share."},
-	{36, "SaslAuthenticate", 0, 2, notYetSecurity},
+	{36, "SaslAuthenticate", 0, 2, ""},
 	{37, "CreatePartitions", 0, 3, ""},
 	{38, "CreateDelegationToken", 1, 3, tokens},
 	{39, "RenewDelegationToken", 1, 2, tokens},
@@ -69,8 +68,8 @@ var kafkaAPIs = []kafkaAPI{
 	{47, "OffsetDelete", 0, 0, ""},
 	{48, "DescribeClientQuotas", 0, 1, notYetQuotas},
 	{49, "AlterClientQuotas", 0, 1, notYetQuotas},
-	{50, "DescribeUserScramCredentials", 0, 0, notYetSecurity},
-	{51, "AlterUserScramCredentials", 0, 0, notYetSecurity},
+	{50, "DescribeUserScramCredentials", 0, 0, ""},
+	{51, "AlterUserScramCredentials", 0, 0, ""},
 	{55, "DescribeQuorum", 0, 2, "The controller is the quorum, and its only voter."},
 	{57, "UpdateFeatures", 0, 2, "A feature may be set to what it is; else INVALID_UPDATE_VERSION."},
 	{60, "DescribeCluster", 0, 2, "Of brokers; who asks for controllers is told MISMATCHED_ENDPOINT_TYPE, as by Kafka's brokers."},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,10 @@ type conn struct {
 	writing  *pending // the newest that the writer came to
 	answered atomic.Bool
 
-	software  string         // what ApiVersions said, for the log; owned by the reader
-	principal auth.Principal // who is on it; owned by the reader
+	software  string          // what ApiVersions said, for the log; owned by the reader
+	principal auth.Principal  // who is on it; owned by the reader
+	auth      *authentication // how that is found out, nil without SASL; owned by the reader
+	ended     error           // why the last answer is the last; set before queue is closed
 }
 
 // pending is a request that was started and is not answered.
@@ -62,6 +65,7 @@ type pending struct {
 	reply reply
 	done  chan struct{} // closed when resp and err are set; nil when they are from the start
 	resp  kmsg.Response
+	raw   []byte // written in the place of resp, as it is
 	err   error
 	claim *claim
 }
@@ -78,6 +82,9 @@ var errDraining = errors.New("the broker is stopping")
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax),
 		principal: auth.Anonymous}
+	if l := s.sasl[l.Name]; l != nil {
+		c.auth = l.begin(time.Now())
+	}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.wire)
 	return c
@@ -93,12 +100,19 @@ func (c *conn) serve() {
 	c.work = work
 	c.wg.Go(func() {
 		err := c.read()
+		var last *lastAnswer
+		if errors.As(err, &last) {
+			c.ended = last.why
+		}
 		close(c.queue) // the writer still answers what was started
-		if !errors.Is(err, errDraining) {
+		if last == nil && !errors.Is(err, errDraining) {
 			c.cancel(err)
 		}
 	})
-	c.wg.Go(func() { c.cancel(c.write()) })
+	c.wg.Go(func() {
+		err := c.write()
+		c.cancel(cmp.Or(err, c.ended))
+	})
 	c.wg.Wait()
 	c.hangUp()
 	c.s.tellLost(c)
@@ -152,16 +166,30 @@ func (c *conn) read() error {
 			p.claim.release()
 			return c.ctx.Err()
 		}
+		if p.reply.last != nil {
+			return &lastAnswer{p.reply.last}
+		}
 	}
 }
+
+// lastAnswer ends reading, but not what was started.
+type lastAnswer struct{ why error }
+
+func (l *lastAnswer) Error() string { return l.why.Error() }
 
 // next reads, decodes and starts one request.
 func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 	if err := c.awaitRequest(br); err != nil {
 		return nil, err
 	}
-	h, err := readHead(br, c.s.cfg.RequestMaxBytes)
+	if c.auth != nil && c.auth.stage == stageRaw {
+		return c.nextToken(br)
+	}
+	h, err := readHead(br, c.mostBytes())
 	if err != nil {
+		return nil, err
+	}
+	if err := c.auth.admit(h.key, time.Now()); err != nil {
 		return nil, err
 	}
 	a := apiFor(h.key)
@@ -200,7 +228,18 @@ func (c *conn) admit(a *api, h head) (*claim, int64, error) {
 	if err := c.undone.Acquire(c.ctx, int64(h.size)); err != nil {
 		return nil, 0, err
 	}
+	if k := kmsg.Key(h.key); k == kmsg.SASLHandshake || k == kmsg.SASLAuthenticate {
+		return c.s.control.begin(), saslWeight, nil
+	}
 	return c.s.control.begin(), controlWeight, nil
+}
+
+// mostBytes bounds a request.
+func (c *conn) mostBytes() int64 {
+	if c.auth.trusted() {
+		return c.s.cfg.RequestMaxBytes
+	}
+	return min(c.auth.maxReceive, c.s.cfg.RequestMaxBytes)
 }
 
 // awaitRequest waits for a request's first byte, as long as a connection may idle.
@@ -214,7 +253,8 @@ func (c *conn) awaitRequest(br *bufio.Reader) error {
 		if err == nil {
 			return c.deadline(pieceTimeout)
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || c.open.Load() == 0 || c.s.draining() {
+		late := !c.auth.trusted() && !time.Now().Before(c.auth.until)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.open.Load() == 0 || c.s.draining() || late {
 			return err
 		}
 	}
@@ -222,9 +262,14 @@ func (c *conn) awaitRequest(br *bufio.Reader) error {
 
 func (c *conn) extend() { _ = c.deadline(pieceTimeout) }
 
-// deadline bounds the next read, but never lifts the end that drain has set.
+// deadline bounds the next read, but never lifts the end that drain has set, nor that of the
+// time that a client has to authenticate.
 func (c *conn) deadline(d time.Duration) error {
-	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+	end := time.Now().Add(d)
+	if !c.auth.trusted() && c.auth.until.Before(end) {
+		end = c.auth.until
+	}
+	if err := c.nc.SetReadDeadline(end); err != nil {
 		return err
 	}
 	if c.s.draining() {
@@ -313,6 +358,9 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 func (c *conn) answer(p *pending) (err error) {
 	defer c.recovered(p.req.head, &err)
 	c.s.metrics.answered(p.req)
+	if p.raw != nil {
+		return c.send(p.raw)
+	}
 	if p.resp == nil {
 		return nil
 	}

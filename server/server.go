@@ -28,7 +28,8 @@ type Server struct {
 	verify  atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
 	fetches *fetchCache
 	beats   beats
-	disk    substrate.Lane // of looks at the volume's size
+	sasl    map[string]*saslListener // of the listeners that have it
+	disk    substrate.Lane           // of looks at the volume's size
 
 	life    context.Context // ends when handlers have to answer with what they know
 	end     context.CancelFunc
@@ -61,6 +62,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
 		stop:    make(chan struct{}), disk: substrate.NewLane(1),
 	}
+	s.sasl = saslListeners(cfg, backend.View)
 	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns, s.mu.from = map[*conn]struct{}{}, map[netip.Addr]int64{}

@@ -18,6 +18,28 @@ func (s *sweepTopics) fillAdmin(req kmsg.Request, fresh []string, c *client) fun
 	}
 	value := "1048576"
 	switch r := req.(type) {
+	case *kmsg.AlterUserSCRAMCredentialsRequest:
+		for _, name := range append(fresh, fresh[0]+"c") {
+			r.Upsertions = append(r.Upsertions, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{Name: name, Mechanism: 1, Iterations: 4096, Salt: []byte("salt"), SaltedPassword: []byte("salted")})
+		}
+		return func(resp kmsg.Response) error {
+			var codes []int16
+			for _, u := range resp.(*kmsg.AlterUserSCRAMCredentialsResponse).Results {
+				codes = append(codes, u.ErrorCode)
+			}
+			return each(codes...)
+		}
+	case *kmsg.DescribeUserSCRAMCredentialsRequest:
+		for _, name := range append(s.names, fresh[0]) { // none of whom there is
+			r.Users = append(r.Users, kmsg.DescribeUserSCRAMCredentialsRequestUser{Name: name})
+		}
+		return func(resp kmsg.Response) error {
+			us := resp.(*kmsg.DescribeUserSCRAMCredentialsResponse).Results
+			if len(us) != 3 {
+				return fmt.Errorf("%d users", len(us))
+			}
+			return codeIs(us[0].ErrorCode, 91)
+		}
 	case *kmsg.CreatePartitionsRequest:
 		r.TimeoutMillis = 20_000
 		for i, name := range append(fresh, fresh[0]+"c") {

@@ -241,6 +241,10 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 	case *kmsg.DescribeClusterRequest:
 		r.EndpointType = 1
 	case *kmsg.InitProducerIDRequest:
+	case *kmsg.SASLHandshakeRequest: // sasl_test.go has them
+		return func(resp kmsg.Response) error { return codeIs(resp.(*kmsg.SASLHandshakeResponse).ErrorCode, 34) }
+	case *kmsg.SASLAuthenticateRequest:
+		return func(resp kmsg.Response) error { return codeIs(resp.(*kmsg.SASLAuthenticateResponse).ErrorCode, 34) }
 	case *kmsg.AddPartitionsToTxnRequest, *kmsg.AddOffsetsToTxnRequest, *kmsg.EndTxnRequest, *kmsg.TxnOffsetCommitRequest,
 		*kmsg.DescribeTransactionsRequest, *kmsg.ListTransactionsRequest: // txns_test.go has them
 	default:
@@ -256,6 +260,13 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 		t.Fatalf("the sweep does not know %s", kmsg.NameForKey(req.Key()))
 	}
 	return func(kmsg.Response) error { return nil }
+}
+
+func codeIs(got, want int16) error {
+	if got != want {
+		return fmt.Errorf("error %d, want %d", got, want)
+	}
+	return nil
 }
 
 // every advertised key and version, minimal and with 2 topics of 3

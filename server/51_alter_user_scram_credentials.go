@@ -1,0 +1,135 @@
+package server
+
+// AlterUserScramCredentials, key 51, version 0 (KIP-554).
+//
+// Sets and removes users' credentials for SCRAM, through the controller. The client sends a
+// salted password, of which only what proves it is kept. Each user is answered for itself, and
+// may stand in a request once (DUPLICATE_RESOURCE); the changes of a request are made together.
+// No name, and iterations out of 4096 to 16384, are UNACCEPTABLE_CREDENTIAL, an unknown mechanism
+// UNSUPPORTED_SASL_MECHANISM, and removing what is not there RESOURCE_NOT_FOUND.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/auth/sasl"
+)
+
+var alterUserScramCredentialsAPI = api{key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0, forward: true, start: (*Server).alterUserScramCredentials}
+
+func (s *Server) alterUserScramCredentials(_ context.Context, r *request) (reply, error) {
+	req := r.msg.(*kmsg.AlterUserSCRAMCredentialsRequest)
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
+		ctx, cancel := context.WithTimeout(ctx, alterTimeout)
+		defer cancel()
+		cs := newScramChanges(req, time.Now())
+		err := r.refused
+		if err == nil {
+			err = s.backend.AlterUsers(ctx, cs.decide)
+		}
+		resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
+		resp.Results = []kmsg.AlterUserSCRAMCredentialsResponseResult{}
+		for _, user := range cs.users {
+			why := err
+			if err == nil { // else decide may still run
+				why = cs.errs[user]
+			}
+			out := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
+			out.User, out.ErrorCode, out.ErrorMessage = user, s.failure(kmsg.AlterUserSCRAMCredentials, why), message(why)
+			resp.Results = append(resp.Results, out)
+		}
+		return resp
+	})
+}
+
+// scramChanges is what a request asks for, by user.
+type scramChanges struct {
+	users   []string // in the order in which they stand
+	facts   map[string]projections.Fact
+	errs    map[string]error
+	decided bool // by which the errors of removals stand
+}
+
+func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *scramChanges {
+	cs := &scramChanges{facts: map[string]projections.Fact{}, errs: map[string]error{}}
+	for i := range req.Deletions {
+		d := &req.Deletions[i]
+		m := projections.ScramMechanism(d.Mechanism)
+		cs.add(d.Name, &projections.ScramCredentialRemoved{User: d.Name, Mechanism: m}, checkScramUser(d.Name, m))
+	}
+	for i := range req.Upsertions {
+		u := &req.Upsertions[i]
+		m := projections.ScramMechanism(u.Mechanism)
+		err := checkScramUser(u.Name, m)
+		switch {
+		case err != nil:
+		case u.Iterations < projections.MinScramIterations:
+			err = fmt.Errorf("%w: Too few iterations", kerr.UnacceptableCredential)
+		case u.Iterations > projections.MaxScramIterations:
+			err = fmt.Errorf("%w: Too many iterations", kerr.UnacceptableCredential)
+		}
+		f := sasl.FromSaltedPassword(u.Name, m, bytes.Clone(u.Salt), u.SaltedPassword, u.Iterations)
+		f.SetAt = at.UnixMilli()
+		cs.add(u.Name, f, err)
+	}
+	return cs
+}
+
+func checkScramUser(name string, m projections.ScramMechanism) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: Username must not be empty", kerr.UnacceptableCredential)
+	case !m.Valid():
+		return fmt.Errorf("%w: Unknown SCRAM mechanism", kerr.UnsupportedSaslMechanism)
+	}
+	return nil
+}
+
+func (cs *scramChanges) add(user string, f projections.Fact, err error) {
+	switch {
+	case cs.errs[user] != nil:
+		return // the first is told
+	case cs.facts[user] != nil:
+		delete(cs.facts, user)
+		err = fmt.Errorf("%w: A user credential cannot be altered twice in the same request", kerr.DuplicateResource)
+	default:
+		cs.users = append(cs.users, user)
+	}
+	if err != nil {
+		cs.errs[user] = err
+		return
+	}
+	cs.facts[user] = f
+}
+
+// made reports that the view has a credential already.
+func made(view *projections.Cluster, f projections.Fact) bool {
+	e := f.(*projections.ScramCredentialSet)
+	c := view.ScramCredential(e.User, e.Mechanism)
+	return c != nil && bytes.Equal(c.StoredKey, e.StoredKey) && c.SetAt.UnixMilli() == e.SetAt
+}
+
+// decide gives the changes that can be made. What it has found at first holds when it runs
+// again: what it has removed is not missing then.
+func (cs *scramChanges) decide(view *projections.Cluster) (out []projections.Fact, err error) {
+	for _, user := range cs.users {
+		f := cs.facts[user]
+		d, removes := f.(*projections.ScramCredentialRemoved)
+		switch there := removes && view.ScramCredential(user, d.Mechanism) != nil; {
+		case f == nil:
+		case removes && !there && !cs.decided:
+			cs.errs[user] = fmt.Errorf("%w: Attempt to delete a user credential that does not exist", kerr.ResourceNotFound)
+			delete(cs.facts, user)
+		case removes && there, !removes && !made(view, f):
+			out = append(out, f)
+		}
+	}
+	cs.decided = true
+	return out, nil
+}
