@@ -84,7 +84,7 @@ func newBroker(v *substrate.Volume, opt Options) *Broker {
 		transit: make(chan struct{}, opt.OpenParallel), removals: make(chan struct{}, 4)}
 	b.began, b.beginWait, b.peers = time.Now(), opt.BeginWait, opt.Peers
 	if b.peers == nil {
-		b.peers = newKgoPeers()
+		b.peers = newKgoPeers(opt)
 	}
 	b.reader = metalog.NewReader(v, b.stream, projections.ClusterSchema())
 	b.news, b.reports, b.freed = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})

@@ -3,9 +3,11 @@ package coordinator
 import (
 	"context"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/sasl"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"kaas.dev/kaas/coordinator/election"
@@ -28,6 +30,12 @@ type Options struct {
 	InterBroker string
 	// Peers ask other brokers; franz-go's client if nil.
 	Peers Peers
+	// Secure makes a new connection to another broker what its inter-broker listener
+	// expects, such as TLS, or closes it; host is the broker's. Nil: it is as it should be.
+	Secure func(ctx context.Context, nc net.Conn, host string) (net.Conn, error)
+	// Login is the mechanism of SASL by which this broker authenticates to others; nil where
+	// their listener has none.
+	Login sasl.Mechanism
 	// Lock is what the election holds; one on the volume if nil. The times are those of
 	// its lease: 3 s, 2 s, 500 ms.
 	Lock                                     resourcelock.Interface

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
 
 	"kaas.dev/kaas/projections"
 )
@@ -31,11 +32,31 @@ type Peers interface {
 // kgoPeers asks by franz-go's client: one for heartbeats and one for all else, of each
 // address.
 type kgoPeers struct {
+	secure func(ctx context.Context, nc net.Conn, host string) (net.Conn, error)
+	login  sasl.Mechanism
+
 	mu      sync.Mutex
 	clients map[string]*kgo.Client
 }
 
-func newKgoPeers() *kgoPeers { return &kgoPeers{clients: map[string]*kgo.Client{}} }
+func newKgoPeers(opt Options) *kgoPeers {
+	return &kgoPeers{secure: opt.Secure, login: opt.Login, clients: map[string]*kgo.Client{}}
+}
+
+// dial connects to a broker.
+func (p *kgoPeers) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	nc, err := dialer.DialContext(ctx, network, addr)
+	if err != nil || p.secure == nil {
+		return nc, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return p.secure(ctx, nc, host)
+}
 
 const (
 	dialTimeout = 2 * time.Second
@@ -58,14 +79,16 @@ func (p *kgoPeers) Ask(ctx context.Context, to projections.Listener, req kmsg.Re
 }
 
 func (p *kgoPeers) Stay(ctx context.Context, to projections.Listener) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
+	conn, err := p.dial(ctx, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
 	if err != nil {
 		return
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	if p.login != nil && login(ctx, conn, p.login) != nil {
+		return
+	}
 	var b [1]byte
 	_, _ = conn.Read(b[:]) // nothing is ever sent: whatever comes is the end
 }
@@ -80,8 +103,12 @@ func (p *kgoPeers) client(addr string, beats bool) (*kgo.Client, error) {
 	cl := p.clients[key]
 	if cl == nil {
 		var err error
-		cl, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.ClientID("kaas"), kgo.DialTimeout(dialTimeout),
-			kgo.ConnIdleTimeout(idleConnection), kgo.DisableClientMetrics())
+		opts := []kgo.Opt{kgo.SeedBrokers(addr), kgo.ClientID("kaas"), kgo.Dialer(p.dial),
+			kgo.ConnIdleTimeout(idleConnection), kgo.DisableClientMetrics()}
+		if p.login != nil {
+			opts = append(opts, kgo.SASL(p.login))
+		}
+		cl, err = kgo.NewClient(opts...)
 		if err != nil {
 			return nil, err
 		}

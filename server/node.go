@@ -185,6 +185,7 @@ func (n *Node) options() coordinator.Options {
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,
 		InterBroker:     n.cfg.InterBroker,
+		Login:           n.cfg.login(),
 		LeaseDuration:   n.cfg.LeaseDuration, RenewDeadline: n.cfg.LeaseRenewDeadline, LeaseRetry: n.cfg.LeaseRetry,
 		FollowInterval:    n.cfg.MetadataPoll,
 		HeartbeatInterval: n.cfg.HeartbeatInterval, SessionTimeout: n.cfg.SessionTimeout,
