@@ -11,6 +11,7 @@ type clusterState struct {
 	Shards         map[string][]shardState `json:"shards,omitempty"`
 	NextProducerID *int64                  `json:"next_producer_id,omitempty"`
 	BrokerConfigs  map[string]string       `json:"broker_default_configs,omitempty"`
+	Credentials    []credentialState       `json:"scram_credentials,omitempty"`
 	Removing       map[string]string       `json:"deleted_not_yet_removed,omitempty"`
 }
 
@@ -44,9 +45,9 @@ type shardState struct {
 	Handover bool  `json:"handover,omitempty"`
 }
 
-func showCluster(id string, c *projections.Cluster) clusterState {
+func showCluster(id string, c *projections.Cluster, secrets bool) clusterState {
 	s := clusterState{ClusterID: id, Controller: c.Controller(), NextProducerID: new(c.NextProducerID()), BrokerConfigs: c.BrokerConfigs(""),
-		Brokers: []brokerState{}, Topics: []topicState{}, Shards: showShards(c)}
+		Brokers: []brokerState{}, Topics: []topicState{}, Shards: showShards(c), Credentials: shownCredentials(c, secrets)}
 	for _, b := range c.Brokers() {
 		s.Brokers = append(s.Brokers, brokerState{b.ID, &b.Epoch, b.Incarnation, b.Fenced, b.Rack, b.Listeners})
 	}

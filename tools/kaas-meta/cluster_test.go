@@ -22,7 +22,7 @@ func TestShowCluster(t *testing.T) {
 	check(t, err)
 	c, err := projections.Apply(projections.NewCluster(), evs)
 	check(t, err)
-	b, err := json.Marshal(showCluster("x", c))
+	b, err := json.Marshal(showCluster("x", c, false))
 	check(t, err)
 	for _, want := range []string{
 		`"controller":7`, `"incarnation":"5f-aa","fenced":true`,

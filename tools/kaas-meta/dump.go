@@ -41,7 +41,7 @@ func (a *app) dumpCommand() *cobra.Command {
 			if a.output == "table" {
 				return a.showObjects(st)
 			}
-			d := dumped{Stream: s.Name, Position: positionName(st), State: shownState(cmd.Context(), v, st)}
+			d := dumped{Stream: s.Name, Position: positionName(st), State: shownState(cmd.Context(), v, st, a.secrets)}
 			d.fate(x, st)
 			return a.print(d)
 		},
@@ -49,6 +49,7 @@ func (a *app) dumpCommand() *cobra.Command {
 	cmd.Flags().StringVar(&name, "stream", name, history.StreamsHelp)
 	cmd.Flags().StringVar(&at, "at", at, atHelp)
 	a.bootstrapFlag(cmd)
+	a.secretsFlag(cmd)
 	a.outputFlag(cmd, "yaml", "json", "table")
 	return cmd
 }

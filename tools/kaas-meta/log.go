@@ -20,7 +20,7 @@ type logFlags struct {
 	since, until string
 	types        []string
 	topic, group string
-	txn          string
+	txn, user    string
 	broker       int32
 	producer     int64
 	follow       bool
@@ -62,17 +62,19 @@ func (a *app) logCommand() *cobra.Command {
 	fs.StringVar(&f.topic, "topic", "", "only events about a topic, by name or, of one that is gone, by ID")
 	fs.StringVar(&f.group, "group", "", "only events about a consumer group; without --stream, those of its shard")
 	fs.StringVar(&f.txn, "txn", "", "only events about a transactional ID; without --stream, those of its shard")
+	fs.StringVar(&f.user, "user", "", "only events about a user that logs in with SCRAM")
 	fs.Int32Var(&f.broker, "broker", 0, "only events about a broker, and entries that it wrote")
 	fs.Int64Var(&f.producer, "producer", 0, "only events about a producer ID")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on, and show what comes")
 	fs.DurationVar(&f.interval, "interval", time.Second, "how often --follow looks")
 	fs.BoolVarP(&f.wide, "wide", "w", false, "do not cut lines at the width of the terminal")
+	a.secretsFlag(cmd)
 	a.outputFlag(cmd, "table", "json", "yaml")
 	return cmd
 }
 
 func (f *logFlags) filter(cmd *cobra.Command, now time.Time) (out history.Filter, err error) {
-	out = history.Filter{Types: f.types, Topic: f.topic, Group: f.group, Txn: f.txn}
+	out = history.Filter{Types: f.types, Topic: f.topic, Group: f.group, Txn: f.txn, User: f.user}
 	if cmd.Flags().Changed("broker") {
 		out.Broker = &f.broker
 	}
@@ -149,7 +151,7 @@ func (a *app) showLog(ctx context.Context, errs io.Writer, s *history.Stream, fi
 
 func (a *app) showRecord(l *list, r history.Record, wide bool) error {
 	if a.output != "table" {
-		return l.add(newLogEntry(r))
+		return l.add(newLogEntry(r, a.secrets))
 	}
 	sc := a.screen
 	if wide {

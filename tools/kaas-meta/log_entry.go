@@ -32,7 +32,7 @@ type logEvent struct {
 	Data any    `json:"data,omitempty"`
 }
 
-func newLogEntry(r history.Record) logEntry {
+func newLogEntry(r history.Record, secrets bool) logEntry {
 	e := logEntry{Position: r.Position.String(), Status: r.Status, Session: r.Session, Reason: r.Reason, Base: r.Base, Closed: r.Closed, Plug: r.Plug}
 	if r.Err != nil {
 		e.Error = r.Err.Error()
@@ -47,6 +47,9 @@ func newLogEntry(r history.Record) logEntry {
 		e.Previous = r.Prev.String()
 	}
 	for _, ev := range r.Events {
+		if secrets {
+			ev.Data = revealed(ev.Data)
+		}
 		e.Events = append(e.Events, logEvent{ev.Type, ev.Text, ev.Data})
 	}
 	return e

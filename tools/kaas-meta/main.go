@@ -2,7 +2,8 @@
 // any retained position or time, what changed between two, the life of one thing, whether
 // all of it is sound, and whether the volume can be used at all. These commands work on the
 // directory, with or without brokers running, and change nothing; probe writes, in a
-// directory of its own, backup a file, and restore a new epoch of what it restores.
+// directory of its own, backup a file, restore a new epoch of what it restores, and user one of
+// the cluster stream.
 //
 //	kaas-meta --dir DIR log  [--stream cluster|groups/NN|txns/NN|topics/TOPIC/PARTITION] [--since --until --type --topic --group --broker …] [--follow]
 //	kaas-meta --dir DIR dump [--stream …] [--at POSITION|TIME]
@@ -17,10 +18,11 @@
 //	kaas-meta --dir DIR restore FILE | --at POSITION|TIME|FILE [--streams …] [--group … --topic …] [--prune] [--dry-run]
 //	kaas-meta --dir DIR restore --volume-rolled-back [--epoch-margin N] [--dry-run]
 //	kaas-meta --dir DIR rebuild [--epoch-margin N] [--make-missing] [--force] [--dry-run]
+//	kaas-meta --dir DIR user list | add NAME | delete NAME
 //	kaas-meta completion bash|zsh|fish|powershell
 //	kaas-meta man
 //
-// All but the last three take -o json and -o yaml. dump, groups and txns ask the brokers
+// All that show something take -o json and -o yaml. dump, groups and txns ask the brokers
 // instead, with --bootstrap-server HOST:PORT in the place of --dir.
 //
 // Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line
@@ -57,6 +59,7 @@ type app struct {
 	// bootstrap are brokers to ask, for commands that can; empty for the volume.
 	bootstrap string
 	output    string
+	secrets   bool // are shown
 	out       io.Writer
 	printed   *printed // is out
 	screen    screen
@@ -69,7 +72,7 @@ func rootCommand(out io.Writer) *cobra.Command {
 		Use:   "kaas-meta",
 		Short: "Read the history and the state on a kaas volume, prove it, and put it back",
 		Long: "Read the history and the state on a kaas volume, prove that it is sound, and put a cluster back. With --dir the volume is\n" +
-			"read without brokers; only restore and rebuild change it, and probe tries it. With --bootstrap-server brokers are asked.\n" +
+			"read without brokers; only restore, rebuild and user change it, and probe tries it. With --bootstrap-server brokers are asked.\n" +
 			"Exit codes: 0 done, 1 it could not be done, or only in part, or a check of probe failed, 2 the command line is wrong,\n" +
 			"3 verify found faults. A second interrupt ends the process, whatever call hangs.",
 		PersistentPostRunE: func(*cobra.Command, []string) error { return printed.err },
@@ -84,7 +87,7 @@ func rootCommand(out io.Writer) *cobra.Command {
 	cmd.AddCommand(a.probeCommand())
 	cmd.AddCommand(a.timelineCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand())
-	cmd.AddCommand(a.rebuildCommand())
+	cmd.AddCommand(a.rebuildCommand(), a.userCommand())
 	cmd.AddCommand(a.manCommand())
 	a.completions(cmd)
 	typeUsage(cmd)

@@ -47,7 +47,7 @@ func (a *app) showCommand() *cobra.Command {
 		Short: "One thing: a " + strings.Join(history.Kinds, ", a ") + "; with --history its life",
 		Long: "One thing as it is at a moment, and with --history all that is retained of what became of it.\n" +
 			"KIND NAME is one of: topic NAME, partition TOPIC/NUMBER, broker ID, group GROUP, txn TRANSACTIONAL-ID,\n" +
-			"producer ID, shard groups/NN or txns/NN. It need not be there any more.",
+			"producer ID, shard groups/NN or txns/NN, user NAME. It need not be there any more.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(history.Kinds, args[0]) {

@@ -24,10 +24,10 @@ func stateAt(ctx context.Context, s *history.Stream, at string) (history.State, 
 }
 
 // shownState is a state as dump shows it.
-func shownState(ctx context.Context, v *substrate.Volume, st history.State) any {
+func shownState(ctx context.Context, v *substrate.Volume, st history.State, secrets bool) any {
 	switch s := st.Fold.(type) {
 	case *projections.Cluster:
-		return showCluster(v.ID, s)
+		return showCluster(v.ID, s, secrets)
 	case *groups.Shard:
 		return showShard(s, st.Stream.Shard, history.Names(ctx, v))
 	case *txns.Shard:

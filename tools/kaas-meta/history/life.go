@@ -21,7 +21,7 @@ type Place struct {
 }
 
 // Kinds are the kinds of things that Places knows.
-var Kinds = []string{"topic", "partition", "broker", "group", "txn", "producer", "shard"}
+var Kinds = []string{"topic", "partition", "broker", "group", "txn", "producer", "shard", "user"}
 
 // Places are where a thing is kept. It need not be there now. What has one name after the
 // other, such as a topic that was made again, is one thing.
@@ -51,6 +51,9 @@ func Places(ctx context.Context, v *substrate.Volume, kind, name string) ([]Plac
 	case "shard":
 		cluster.Filter.Types = []string{new(projections.ShardOwnerChanged).EventName(), new(projections.ShardsMade).EventName()}
 		cluster.is = func(k, n, _ string) bool { return k == KindShard && n == name }
+	case "user":
+		cluster.Filter.User = name
+		cluster.is = func(k, _, of string) bool { return k == KindUser && of == name }
 	case "group":
 		cluster.Filter.Group = name
 		cluster.is = func(k, n, _ string) bool { return k == KindConfig && n == "group "+name }

@@ -22,6 +22,7 @@ const (
 	KindDeletedTopic  = "deleted_topic"
 	KindShard         = "shard"
 	KindProducerFence = "producer_fence"
+	KindUser          = "user"
 )
 
 // clusterParts are the parts of the cluster's state. A new kind of object is a new rank here.
@@ -50,6 +51,9 @@ func clusterParts(c *projections.Cluster, _ Namer) []part {
 	}
 	for f := range c.ProducerFences() {
 		add(6, number(f.ProducerID), f, f, fenceObject)
+	}
+	for _, s := range c.ScramCredentials() {
+		add(7, s.User+"\x00"+s.Mechanism.String(), s, s, userObject)
 	}
 	return out
 }
@@ -134,6 +138,12 @@ func owned(who, epoch string, p projections.Partition) []Field {
 func fenceObject(v any, _ Namer) []Object {
 	f := v.(projections.ProducerFence)
 	return []Object{{KindProducerFence, strconv.FormatInt(f.ProducerID, 10), "", []Field{{"epoch", f.Epoch}, {"raised", millis(f.Time)}}}}
+}
+
+// userObject is a credential of a user's. What it is made of is nobody's to see.
+func userObject(v any, _ Namer) []Object {
+	s := v.(*projections.ScramCredential)
+	return []Object{{KindUser, s.User + "/" + s.Mechanism.String(), s.User, []Field{{"iterations", s.Iterations}, {"set", moment(s.SetAt)}}}}
 }
 
 // moment is a time as a value.

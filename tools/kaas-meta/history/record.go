@@ -53,11 +53,12 @@ type Filter struct {
 	Broker       *int32 // that an event is about, or that wrote the entry
 	Producer     *int64
 	Txn          string // transactional ID
+	User         string
 }
 
 // bySubject reports a filter that chooses by what is in an entry.
 func (f *Filter) bySubject() bool {
-	return len(f.Types) > 0 || f.Topic != "" || f.Group != "" || f.Broker != nil || f.Producer != nil || f.Txn != ""
+	return len(f.Types) > 0 || f.Topic != "" || f.Group != "" || f.Broker != nil || f.Producer != nil || f.Txn != "" || f.User != ""
 }
 
 // Records goes through the stream's retained entries, oldest first, disowned ones and plugs

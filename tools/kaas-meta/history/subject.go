@@ -23,6 +23,7 @@ type Subject struct {
 	Groups    []string
 	Producers []int64
 	Txns      []string
+	Users     []string
 	// All says that the event is about the whole state, or that this build does not know
 	// what it is about.
 	All bool
@@ -64,6 +65,10 @@ func subjectOf(fact any) Subject {
 		broker(e.Broker)
 	case *projections.ProducerFenced:
 		s.Producers = []int64{e.ProducerID}
+	case *projections.ScramCredentialSet:
+		s.Users = []string{e.User}
+	case *projections.ScramCredentialRemoved:
+		s.Users = []string{e.User}
 	case *projections.ConfigChanged:
 		s.config(e)
 	case *txns.TxnChanged:
@@ -217,6 +222,7 @@ func (p *picker) wantsEvent(ev *Event) bool {
 	return (f.Topic == "" || slices.ContainsFunc(s.Topics, func(id projections.TopicID) bool { return p.topics[id] })) &&
 		(f.Group == "" || slices.Contains(s.Groups, f.Group)) &&
 		(f.Txn == "" || slices.Contains(s.Txns, f.Txn)) &&
+		(f.User == "" || slices.Contains(s.Users, f.User)) &&
 		(f.Broker == nil || slices.Contains(s.Brokers, *f.Broker)) &&
 		(f.Producer == nil || slices.Contains(s.Producers, *f.Producer))
 }

@@ -36,8 +36,7 @@ type stream[S any] struct {
 	// merge is what now becomes, events to follow it, and what there is to say.
 	merge    func(w *work, then, now S) (S, []metalog.Event, Told, error)
 	restored func(from substrate.Position, ms int64, state []byte) (metalog.Event, error)
-	// secrets are the kinds of secrets in a state. There is nothing of that sort yet:
-	// credentials of users will be told here.
+	// secrets are the kinds of secrets in a state.
 	secrets  func(S) []string
 	followed bool
 }
@@ -128,8 +127,16 @@ func (k *stream[S]) sound(state []byte) error {
 
 func none[S any](S) []string { return nil }
 
+// credentials are the secrets of the cluster's state.
+func credentials(c *projections.Cluster) []string {
+	if len(c.ScramCredentials()) == 0 {
+		return nil
+	}
+	return []string{"SCRAM credentials"}
+}
+
 func clusterStream() kind {
-	return &stream[*projections.Cluster]{label: "cluster", schema: projections.ClusterSchema(), merge: mergeCluster, secrets: none[*projections.Cluster], followed: true,
+	return &stream[*projections.Cluster]{label: "cluster", schema: projections.ClusterSchema(), merge: mergeCluster, secrets: credentials, followed: true,
 		restored: func(from substrate.Position, ms int64, state []byte) (metalog.Event, error) {
 			return projections.NewEvent(&projections.Restored{From: from, Time: ms, State: state})
 		}}
