@@ -48,20 +48,29 @@ func (s *Server) alterUserScramCredentials(_ context.Context, r *request) (reply
 	})
 }
 
-// scramChanges is what a request asks for, by user.
+// scramChanges is what a request asks for.
 type scramChanges struct {
-	users   []string // in the order in which they stand
-	facts   map[string]projections.Fact
-	errs    map[string]error
-	decided bool // by which the errors of removals stand
+	asked []scramChange
+	users []string // each once, in the order in which they stand
+	seen  map[string]bool
+	// What is to become of users is settled when decide first runs: nil before.
+	facts map[string]projections.Fact
+	errs  map[string]error
+}
+
+// scramChange is one change of a request, and what is wrong with it whatever there is.
+type scramChange struct {
+	user string
+	fact projections.Fact
+	err  error
 }
 
 func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *scramChanges {
-	cs := &scramChanges{facts: map[string]projections.Fact{}, errs: map[string]error{}}
+	cs := &scramChanges{seen: map[string]bool{}}
 	for i := range req.Deletions {
 		d := &req.Deletions[i]
 		m := projections.ScramMechanism(d.Mechanism)
-		cs.add(d.Name, &projections.ScramCredentialRemoved{User: d.Name, Mechanism: m}, checkScramUser(d.Name, m))
+		cs.ask(d.Name, &projections.ScramCredentialRemoved{User: d.Name, Mechanism: m}, checkScramUser(d.Name, m))
 	}
 	for i := range req.Upsertions {
 		u := &req.Upsertions[i]
@@ -76,7 +85,7 @@ func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *
 		}
 		f := sasl.FromSaltedPassword(u.Name, m, bytes.Clone(u.Salt), u.SaltedPassword, u.Iterations)
 		f.SetAt = at.UnixMilli()
-		cs.add(u.Name, f, err)
+		cs.ask(u.Name, f, err)
 	}
 	return cs
 }
@@ -91,45 +100,56 @@ func checkScramUser(name string, m projections.ScramMechanism) error {
 	return nil
 }
 
-func (cs *scramChanges) add(user string, f projections.Fact, err error) {
-	switch {
-	case cs.errs[user] != nil:
-		return // the first is told
-	case cs.facts[user] != nil:
-		delete(cs.facts, user)
-		err = fmt.Errorf("%w: A user credential cannot be altered twice in the same request", kerr.DuplicateResource)
-	default:
+func (cs *scramChanges) ask(user string, f projections.Fact, err error) {
+	cs.asked = append(cs.asked, scramChange{user, f, err})
+	if !cs.seen[user] {
+		cs.seen[user] = true
 		cs.users = append(cs.users, user)
 	}
-	if err != nil {
-		cs.errs[user] = err
-		return
+}
+
+// settle finds out which changes can be made. The first that is wrong with a user is told.
+func (cs *scramChanges) settle(view *projections.Cluster) {
+	cs.facts, cs.errs = map[string]projections.Fact{}, map[string]error{}
+	for _, c := range cs.asked {
+		d, removes := c.fact.(*projections.ScramCredentialRemoved)
+		switch {
+		case cs.errs[c.user] != nil:
+		case cs.facts[c.user] != nil:
+			delete(cs.facts, c.user)
+			cs.errs[c.user] = fmt.Errorf("%w: A user credential cannot be altered twice in the same request", kerr.DuplicateResource)
+		case c.err != nil:
+			cs.errs[c.user] = c.err
+		case removes && view.ScramCredential(d.User, d.Mechanism) == nil:
+			cs.errs[c.user] = fmt.Errorf("%w: Attempt to delete a user credential that does not exist", kerr.ResourceNotFound)
+		default:
+			cs.facts[c.user] = c.fact
+		}
 	}
-	cs.facts[user] = f
 }
 
-// made reports that the view has a credential already.
-func made(view *projections.Cluster, f projections.Fact) bool {
-	e := f.(*projections.ScramCredentialSet)
-	c := view.ScramCredential(e.User, e.Mechanism)
-	return c != nil && bytes.Equal(c.StoredKey, e.StoredKey) && c.SetAt.UnixMilli() == e.SetAt
-}
-
-// decide gives the changes that can be made. What it has found at first holds when it runs
-// again: what it has removed is not missing then.
+// decide gives the changes that are to be made, and are not yet. What it has found at first
+// holds when it runs again: what it has removed is not missing then.
 func (cs *scramChanges) decide(view *projections.Cluster) (out []projections.Fact, err error) {
+	if cs.facts == nil {
+		cs.settle(view)
+	}
 	for _, user := range cs.users {
-		f := cs.facts[user]
-		d, removes := f.(*projections.ScramCredentialRemoved)
-		switch there := removes && view.ScramCredential(user, d.Mechanism) != nil; {
-		case f == nil:
-		case removes && !there && !cs.decided:
-			cs.errs[user] = fmt.Errorf("%w: Attempt to delete a user credential that does not exist", kerr.ResourceNotFound)
-			delete(cs.facts, user)
-		case removes && there, !removes && !made(view, f):
+		if f := cs.facts[user]; f != nil && !made(view, f) {
 			out = append(out, f)
 		}
 	}
-	cs.decided = true
 	return out, nil
+}
+
+// made reports that a change shows in the view.
+func made(view *projections.Cluster, f projections.Fact) bool {
+	switch e := f.(type) {
+	case *projections.ScramCredentialRemoved:
+		return view.ScramCredential(e.User, e.Mechanism) == nil
+	case *projections.ScramCredentialSet:
+		c := view.ScramCredential(e.User, e.Mechanism)
+		return c != nil && bytes.Equal(c.StoredKey, e.StoredKey) && c.SetAt.UnixMilli() == e.SetAt
+	}
+	return false
 }
