@@ -116,8 +116,8 @@ func TestPositionOfForwardedRequests(t *testing.T) {
 	if v, ok := tags[forwardTag]; resp.Topics[0].ErrorCode != kerr.NotController.Code || !ok || len(v) != 0 {
 		t.Errorf("by another: %+v", resp)
 	}
-	for _, addr := range []string{n.Addr(), f.addr} {
-		if resp, tags := create(addr, "c"+addr[len(addr)-2:], false); resp.Topics[0].ErrorCode != 0 || len(tags) != 0 {
+	for i, addr := range []string{n.Addr(), f.addr} {
+		if resp, tags := create(addr, fmt.Sprint("c", i), false); resp.Topics[0].ErrorCode != 0 || len(tags) != 0 {
 			t.Errorf("of a client: %+v", resp)
 		}
 	}
