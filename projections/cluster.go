@@ -27,8 +27,10 @@ type Cluster struct {
 	// scram holds users' credentials for SCRAM.
 	scram          map[scramKey]*ScramCredential
 	nextProducerID int64
-	controller     int32
-	brokerEpoch    int64 // the highest that a broker ever registered with
+	// quotas are all that were set; nil if none.
+	quotas      *Quotas
+	controller  int32
+	brokerEpoch int64 // the highest that a broker ever registered with
 	// fences are of producers by ID; what is older than fencesExpired is gone for good.
 	fences        ordered.Map[int64, fence]
 	fencesExpired int64 // milliseconds since 1970
@@ -132,5 +134,6 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal) &&
 		maps.EqualFunc(c.clientMetrics, d.clientMetrics, maps.Equal) &&
 		maps.EqualFunc(c.scram, d.scram, (*ScramCredential).equal) &&
+		c.quotas.equal(d.quotas) &&
 		c.fencesExpired == d.fencesExpired && c.fences.Equal(d.fences, func(a, b fence) bool { return a == b })
 }

@@ -24,6 +24,7 @@ type stateBody struct {
 	GroupConfigs   []configBody   `msgpack:"group_configs"`
 	ClientMetrics  []configBody   `msgpack:"client_metrics,omitempty"`
 	Scram          []scramBody    `msgpack:"scram,omitempty"`
+	Quotas         []quotaBody    `msgpack:"quotas,omitempty"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
 	Fences         []int64        `msgpack:"fences"`
 	FencesExpired  int64          `msgpack:"fences_expired"`
@@ -69,6 +70,7 @@ func Encode(c *Cluster) ([]byte, error) {
 	slices.SortFunc(s.Removing, func(a, b removingBody) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	s.BrokerConfigs, s.GroupConfigs = configBodies(c.brokerConfigs), configBodies(c.groupConfigs)
 	s.ClientMetrics, s.Scram = configBodies(c.clientMetrics), encodeScram(c)
+	s.Quotas = encodeQuotas(c)
 	return encode(&s)
 }
 
@@ -111,7 +113,7 @@ func Decode(raw []byte) (*Cluster, error) {
 	for _, b := range s.ClientMetrics {
 		c.clientMetrics[b.Name] = b.Configs
 	}
-	if err := errors.Join(c.decodeScram(s.Scram), c.decodeFences(s.Fences, s.FencesExpired)); err != nil {
+	if err := errors.Join(c.decodeScram(s.Scram), c.decodeQuotas(s.Quotas), c.decodeFences(s.Fences, s.FencesExpired)); err != nil {
 		return nil, fmt.Errorf("cluster view: %w", err)
 	}
 	c.nextProducerID, c.brokerEpoch, c.controller = s.NextProducerID, s.BrokerEpoch, s.Controller

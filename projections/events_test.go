@@ -34,6 +34,7 @@ func TestFactsSayThemselves(t *testing.T) {
 		"ConfigChanged":          {&ConfigChanged{Resource: ResourceTopic, Name: "orders", TopicID: id(1), Set: map[string]string{"a": "b"}, Deleted: []string{"c"}}, []string{"orders", "a=b", "c back to default"}},
 		"ScramCredentialSet":     {&ScramCredentialSet{User: "alice", Mechanism: ScramSHA512, Iterations: 4096, Salt: Secret("pepper"), StoredKey: Secret("key1"), ServerKey: Secret("key2"), SetAt: 7}, []string{"alice", "SCRAM-SHA-512", "4096"}},
 		"ScramCredentialRemoved": {&ScramCredentialRemoved{User: "alice", Mechanism: ScramSHA256}, []string{"alice", "SCRAM-SHA-256"}},
+		"QuotasChanged":          {&QuotasChanged{Entity: QuotaEntity{User: QuotaName{Name: "alice"}, ClientID: QuotaName{Default: true}}, Set: QuotaValues{"producer_byte_rate": 1 << 20}, Deleted: []string{"request_percentage"}}, []string{`user "alice", default client ID`, "producer_byte_rate=1048576", "request_percentage none"}},
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
 		"ProducerFenced":         {&ProducerFenced{ProducerID: 4711, Epoch: 3, Time: 5}, []string{"producer 4711", "epoch 3"}},
 		"ProducerFencesExpired":  {&ProducerFencesExpired{Before: 1_700_000_000_000}, []string{"fences", "2023-11-14"}},
@@ -59,7 +60,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(registry.All()) != 19 {
+	if len(registry.All()) != 20 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }

@@ -3,6 +3,7 @@ package projections
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -56,6 +57,9 @@ func anyFact(t *rapid.T) Fact {
 	if rapid.IntRange(0, 4).Draw(t, "producers") == 0 {
 		return producerFact(t)
 	}
+	if rapid.IntRange(0, 9).Draw(t, "quotas") == 0 {
+		return quotaFact(t)
+	}
 	if rapid.IntRange(0, 15).Draw(t, "restored") == 0 {
 		return restoredFact(t)
 	}
@@ -85,6 +89,15 @@ func anyFact(t *rapid.T) Fact {
 	default:
 		return &ProducerIDsAllocated{First: rapid.Int64().Draw(t, "first"), Count: rapid.Int64().Draw(t, "count")}
 	}
+}
+
+// quotaFact draws a fact about few entities, one of which is none.
+func quotaFact(t *rapid.T) Fact {
+	name := rapid.SampledFrom([]QuotaName{{}, {Default: true}, {Name: "a"}, {Name: "b"}})
+	value := rapid.SampledFrom([]float64{1, 0.5, math.NaN()})
+	return &QuotasChanged{Entity: QuotaEntity{User: name.Draw(t, "user"), ClientID: name.Draw(t, "client"), IP: name.Draw(t, "address")},
+		Set:     rapid.MapOfN(rapid.SampledFrom([]string{"k", "l"}), value, 0, 2).Draw(t, "quotas"),
+		Deleted: rapid.SliceOfN(rapid.SampledFrom([]string{"k", "l"}), 0, 2).Draw(t, "no quotas")}
 }
 
 // restoredFact draws one of any view.

@@ -31,7 +31,7 @@ func Restore(then, now *Cluster, files func(TopicID) int32) *Restoration {
 	c := r.View
 	c.controller, c.removing = now.controller, maps.Clone(now.removing)
 	c.brokerEpoch = max(then.brokerEpoch, now.brokerEpoch)
-	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.credentials, r.producers} {
+	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.credentials, r.quotas, r.producers} {
 		step()
 	}
 	r.View = c.seal()
@@ -214,6 +214,18 @@ func (r *restoring) configs() {
 	}
 }
 
+// quotas are a wish, and come back whole.
+func (r *restoring) quotas() {
+	r.View.quotas = r.then.quotas
+	es := slices.Concat(r.now.quotas.Entities(), r.then.quotas.Entities())
+	slices.SortFunc(es, QuotaEntity.compare)
+	for _, e := range slices.Compact(es) {
+		if set, gone := difference(r.now.quotas.Of(e), r.then.quotas.Of(e)); len(set)+len(gone) > 0 {
+			say(&r.Restored, "quotas of %s%s", e, quotaSettings(set, gone))
+		}
+	}
+}
+
 func (r *restoring) producers() {
 	c := r.View
 	c.nextProducerID = max(r.then.nextProducerID, r.now.nextProducerID)
@@ -265,19 +277,20 @@ func (r *raises) say(to *[]string) {
 }
 
 // differences says what has to be set and taken back to get from one configuration to another.
-func differences(from, to map[string]string) string {
-	set := map[string]string{}
+func differences(from, to map[string]string) string { return settings(difference(from, to)) }
+
+func difference[V comparable](from, to map[string]V) (set map[string]V, gone []string) {
+	set = map[string]V{}
 	for k, v := range to {
 		if old, ok := from[k]; !ok || old != v {
 			set[k] = v
 		}
 	}
-	var gone []string
 	for k := range from {
 		if _, ok := to[k]; !ok {
 			gone = append(gone, k)
 		}
 	}
 	slices.Sort(gone)
-	return settings(set, gone)
+	return set, gone
 }

@@ -85,6 +85,9 @@ func TestRestoreLowersNothing(t *testing.T) {
 		if !maps.EqualFunc(got.clientMetrics, then.clientMetrics, maps.Equal) {
 			t.Fatalf("subscriptions to clients' metrics are %v, were %v", got.clientMetrics, then.clientMetrics)
 		}
+		if !got.quotas.equal(then.quotas) {
+			t.Fatalf("quotas are %v, were %v", got.quotas, then.quotas)
+		}
 	})
 }
 

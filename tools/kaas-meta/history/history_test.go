@@ -256,6 +256,25 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+func TestQuotasAreTold(t *testing.T) {
+	c := newCluster(t)
+	x := c.claim(t, 1, 1)
+	alice := projections.QuotaEntity{User: projections.QuotaName{Name: "alice"}}
+	x.publish(&projections.QuotasChanged{Entity: alice, Set: projections.QuotaValues{"producer_byte_rate": 1 << 20}})
+	x.publish(&projections.QuotasChanged{Entity: alice, Set: projections.QuotaValues{"producer_byte_rate": 2}})
+	x.abandon()
+	at := func(n uint64) history.State {
+		st, err := history.Cluster(c.v).At(context.Background(), substrate.Position{Epoch: 1, Seq: n})
+		check(t, err)
+		return st
+	}
+	d := history.Diff(at(1), at(2))
+	if len(d) != 1 || d[0].Kind != history.KindQuota || d[0].Name != `user "alice"` ||
+		!slices.Equal(d[0].Fields, []history.FieldChange{{Name: "producer_byte_rate", Old: "1048576", New: "2"}}) {
+		t.Errorf("changed: %+v", d)
+	}
+}
+
 // TestSteps: every step's states are those at its positions, whatever was pruned or damaged.
 func TestSteps(t *testing.T) {
 	c := life(t)

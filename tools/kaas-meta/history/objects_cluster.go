@@ -23,6 +23,7 @@ const (
 	KindShard         = "shard"
 	KindProducerFence = "producer_fence"
 	KindUser          = "user"
+	KindQuota         = "quota"
 )
 
 // clusterParts are the parts of the cluster's state. A new kind of object is a new rank here.
@@ -54,6 +55,9 @@ func clusterParts(c *projections.Cluster, _ Namer) []part {
 	}
 	for _, s := range c.ScramCredentials() {
 		add(7, s.User+"\x00"+s.Mechanism.String(), s, s, userObject)
+	}
+	for _, e := range c.Quotas().Entities() {
+		add(9, e.String(), nil, quotaObject(e, c.Quotas().Of(e)), itself)
 	}
 	return out
 }
@@ -144,6 +148,14 @@ func fenceObject(v any, _ Namer) []Object {
 func userObject(v any, _ Namer) []Object {
 	s := v.(*projections.ScramCredential)
 	return []Object{{KindUser, s.User + "/" + s.Mechanism.String(), s.User, []Field{{"iterations", s.Iterations}, {"set", moment(s.SetAt)}}}}
+}
+
+func quotaObject(e projections.QuotaEntity, set projections.QuotaValues) Object {
+	o := Object{Kind: KindQuota, Name: e.String()}
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		o.Fields = append(o.Fields, Field{k, projections.QuotaValue(set[k])})
+	}
+	return o
 }
 
 // moment is a time as a value.

@@ -60,7 +60,7 @@ func subjectOf(fact any) Subject {
 		broker(e.Leader)
 	case *projections.ShardOwnerChanged:
 		broker(e.Owner)
-	case *projections.ShardsMade, *projections.ProducerFencesExpired:
+	case *projections.ShardsMade, *projections.ProducerFencesExpired, *projections.QuotasChanged:
 	case *projections.ProducerIDsAllocated:
 		broker(e.Broker)
 	case *projections.ProducerFenced:

@@ -86,7 +86,7 @@ func touchesOfCluster(b *builder, before, fact any) (ts []touch, ok bool) {
 		return one(shardTouch(f.Kind, f.Shard))
 	case *projections.ConfigChanged:
 		return one(touch{lane: configLane(f), kind: KindChange})
-	case *projections.ShardsMade, *projections.ProducerIDsAllocated:
+	case *projections.ShardsMade, *projections.ProducerIDsAllocated, *projections.QuotasChanged:
 		return one(touch{lane: clusterLane(), kind: KindChange})
 	case *projections.ProducerFenced, *projections.ProducerFencesExpired:
 		return one(touch{lane: clusterLane(), kind: KindTxn})
