@@ -60,6 +60,9 @@ func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
 	c := &produceCall{s: s, conn: r.conn, req: r.msg.(*kmsg.ProduceRequest), resp: kmsg.NewPtrProduceResponse(), view: s.backend.View(), claim: r.claim}
 	c.resp.Version = r.version
 	c.resp.Topics = make([]kmsg.ProduceResponseTopic, len(c.req.Topics))
+	if q := c.view.Quotas(); q != nil {
+		r.slow(byProduce, s.quota.Produce(q, r.client(), int(r.size)))
+	}
 	c.verifyTxn(ctx)
 	for i := range c.req.Topics {
 		c.startTopic(ctx, &c.req.Topics[i], &c.resp.Topics[i])

@@ -8,6 +8,9 @@ package server
 // gets UNKNOWN_TOPIC_ID under that ID. INCONSISTENT_TOPIC_ID cannot come about: a name
 // and an ID never come in one request.
 //
+// A consumer that is above its quota is answered with nothing, as if there were nothing, and
+// no session is opened or changed.
+//
 // The first batch found is sent even if it is larger than asked for (KIP-74). An answer
 // comes at once if there is an error to tell, but a topic that was not known from the
 // start does not keep the others from waiting for records. Answers rest on a Check no
@@ -45,6 +48,7 @@ const (
 // fetchCall is one request on its way.
 type fetchCall struct {
 	s       *Server
+	asker   *request
 	conn    *conn
 	turn    <-chan struct{}
 	req     *kmsg.FetchRequest
@@ -72,8 +76,11 @@ func (s *Server) fetch(_ context.Context, r *request) (reply, error) {
 	if req.Version < 7 {
 		req.SessionID, req.SessionEpoch = 0, -1
 	}
-	c := &fetchCall{s: s, conn: r.conn, turn: r.turn, req: req, resp: newFetchAnswer(r.version, s.answers)}
+	c := &fetchCall{s: s, asker: r, conn: r.conn, turn: r.turn, req: req, resp: newFetchAnswer(r.version, s.answers)}
 	c.maxBytes = int(min(int64(max(req.MaxBytes, 0)), s.cfg.FetchMaxBytes))
+	if q := s.quotas(); q != nil {
+		c.maxBytes = min(c.maxBytes, s.quota.Most(q, r.client()))
+	}
 	c.minBytes = min(int(req.MinBytes), c.maxBytes)
 	c.committed = req.IsolationLevel == readCommitted
 	return later(c.wait)
@@ -97,7 +104,12 @@ func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, volumeWait)
 	defer cancel()
 	fresh := c.s.metrics.checked(c.s.backend.Fresh(ctx, fetchMaxAge))
+	began := time.Now()
 	c.read(ctx, fresh)
+	c.asker.took += time.Since(began)
+	if c.throttled() {
+		return c.answerNothing()
+	}
 	return c.answer()
 }
 
@@ -139,6 +151,11 @@ func (c *fetchCall) refuse(err error) (kmsg.Response, error) {
 
 // answer leaves out what the session makes needless, and opens one that is asked for.
 func (c *fetchCall) answer() (kmsg.Response, error) {
+	for i := range c.from {
+		if n := c.from[i].bytes(); n > 0 {
+			c.s.metrics.fetched(c.from[i].found.topic.Name, n)
+		}
+	}
 	switch {
 	case c.session != nil:
 		c.resp.SessionID = c.session.id
@@ -233,7 +250,6 @@ func (c *fetchCall) read(ctx context.Context, fresh error) {
 		}
 		if n := f.bytes(); n > 0 {
 			left, one = left-n, false
-			c.s.metrics.fetched(f.found.topic.Name, n)
 		}
 	}
 }

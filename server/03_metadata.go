@@ -43,7 +43,7 @@ func (s *Server) metadata(_ context.Context, r *request) (reply, error) {
 		return now(s.metadataAnswer(r, want, all))
 	}
 	return later(func(ctx context.Context) (kmsg.Response, error) {
-		s.autoCreate(ctx, missing)
+		s.autoCreate(ctx, r, missing)
 		return s.metadataAnswer(r, want, all), nil
 	})
 }
@@ -94,16 +94,20 @@ func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*
 	return missing
 }
 
-func (s *Server) autoCreate(ctx context.Context, missing []*wanted) {
+func (s *Server) autoCreate(ctx context.Context, r *request, missing []*wanted) {
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
 	defer cancel()
 	if !s.backend.IsController() {
-		s.haveCreated(ctx, missing)
+		s.haveCreated(ctx, r, missing)
 		return
 	}
 	inParallel(len(missing), func(i int) {
 		w := missing[i]
 		spec := coordinator.TopicSpec{Name: *w.name, Partitions: s.cfg.NumPartitions}
+		if _, ok := s.quota.Mutate(s.quotas(), r.client(), int(spec.Partitions), true); !ok {
+			w.err = kerr.UnknownTopicOrPartition
+			return
+		}
 		_, err := s.createTopic(ctx, spec, false)
 		switch {
 		case err == nil, errors.Is(err, kerr.TopicAlreadyExists):
@@ -116,7 +120,7 @@ func (s *Server) autoCreate(ctx context.Context, missing []*wanted) {
 }
 
 // haveCreated has the controller make the topics.
-func (s *Server) haveCreated(ctx context.Context, missing []*wanted) {
+func (s *Server) haveCreated(ctx context.Context, r *request, missing []*wanted) {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = int32(autoCreateWait.Milliseconds())
 	req.Version = req.MaxVersion()
@@ -126,7 +130,7 @@ func (s *Server) haveCreated(ctx context.Context, missing []*wanted) {
 		req.Topics = append(req.Topics, t)
 	}
 	codes := map[string]int16{}
-	resp, err := s.askController(ctx, req)
+	resp, err := s.askController(ctx, r, req)
 	if created, ok := resp.(*kmsg.CreateTopicsResponse); ok && err == nil {
 		for i := range created.Topics {
 			codes[created.Topics[i].Topic] = created.Topics[i].ErrorCode
@@ -134,7 +138,7 @@ func (s *Server) haveCreated(ctx context.Context, missing []*wanted) {
 	}
 	for _, w := range missing {
 		switch code, ok := codes[*w.name]; {
-		case !ok, code == kerr.RequestTimedOut.Code, code == kerr.NotController.Code:
+		case !ok, code == kerr.RequestTimedOut.Code, code == kerr.NotController.Code, code == kerr.ThrottlingQuotaExceeded.Code:
 			w.err = kerr.UnknownTopicOrPartition // the client asks again
 		case code != kerr.TopicAlreadyExists.Code:
 			w.err = kerr.ErrorForCode(code)

@@ -40,10 +40,11 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 		}
 		resp := kmsg.NewPtrCreateTopicsResponse()
 		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(topics))
-		inParallel(len(topics), func(i int) {
-			in := topics[i]
-			resp.Topics[i] = s.createOne(ctx, r, in, times[in.Topic] > 1)
-		})
+		specs, errs := make([]coordinator.TopicSpec, len(topics)), make([]error, len(topics))
+		for i, in := range topics { // in order, for that is how a quota is used up
+			specs[i], errs[i] = s.judgeTopic(r, in, times[in.Topic] > 1)
+		}
+		inParallel(len(topics), func(i int) { resp.Topics[i] = s.createOne(ctx, r, specs[i], errs[i]) })
 		return resp
 	})
 }
@@ -54,25 +55,32 @@ func adminTimeout(ctx context.Context, ms int32) (context.Context, context.Cance
 	return context.WithTimeout(ctx, time.Duration(max(ms, 0))*time.Millisecond)
 }
 
-func (s *Server) createOne(ctx context.Context, r *request, in *kmsg.CreateTopicsRequestTopic, twice bool) kmsg.CreateTopicsResponseTopic {
+// judgeTopic is what is to be made, if it may.
+func (s *Server) judgeTopic(r *request, in *kmsg.CreateTopicsRequestTopic, twice bool) (coordinator.TopicSpec, error) {
+	spec := coordinator.TopicSpec{Name: in.Topic}
+	if r.refused != nil {
+		return spec, r.refused
+	}
+	if twice {
+		return spec, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+	}
+	if err := checkNewName(s.backend.View(), in.Topic); err != nil {
+		return spec, err // before all else that may be wrong with it, as in Kafka
+	}
+	spec, err := s.topicSpec(in)
+	if err == nil {
+		err = s.mutate(r, int(spec.Partitions), 6)
+	}
+	return spec, err
+}
+
+func (s *Server) createOne(ctx context.Context, r *request, spec coordinator.TopicSpec, err error) kmsg.CreateTopicsResponseTopic {
 	out := kmsg.NewCreateTopicsResponseTopic()
-	out.Topic = in.Topic
-	t, err := func() (*projections.Topic, error) {
-		if r.refused != nil {
-			return nil, r.refused
-		}
-		if twice {
-			return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
-		}
-		if err := checkNewName(s.backend.View(), in.Topic); err != nil {
-			return nil, err // before all else that may be wrong with it, as in Kafka
-		}
-		spec, err := s.topicSpec(in)
-		if err != nil {
-			return nil, err
-		}
-		return s.createTopic(ctx, spec, r.msg.(*kmsg.CreateTopicsRequest).ValidateOnly)
-	}()
+	out.Topic = spec.Name
+	var t *projections.Topic
+	if err == nil {
+		t, err = s.createTopic(ctx, spec, r.msg.(*kmsg.CreateTopicsRequest).ValidateOnly)
+	}
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreateTopics, err), message(err)
 		out.NumPartitions, out.ReplicationFactor = -1, -1

@@ -28,7 +28,11 @@ func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 		defer cancel()
 		resp := kmsg.NewPtrDeleteTopicsResponse()
 		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
-		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, r, &topics[i], twice[i]) })
+		ts, errs := make([]*projections.Topic, len(topics)), make([]error, len(topics))
+		for i := range topics { // in order, for that is how a quota is used up
+			ts[i], errs[i] = s.judgeDeletion(r, &topics[i], twice[i])
+		}
+		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, &topics[i], ts[i], errs[i]) })
 		return resp
 	})
 }
@@ -44,18 +48,28 @@ func topicsToDelete(req *kmsg.DeleteTopicsRequest) []kmsg.DeleteTopicsRequestTop
 	return topics
 }
 
-func (s *Server) deleteOne(ctx context.Context, r *request, in *kmsg.DeleteTopicsRequestTopic, twice bool) kmsg.DeleteTopicsResponseTopic {
+// judgeDeletion is what is to be deleted, if it may, and if it is there.
+func (s *Server) judgeDeletion(r *request, in *kmsg.DeleteTopicsRequestTopic, twice bool) (*projections.Topic, error) {
+	if r.refused != nil {
+		return nil, r.refused
+	}
+	if twice {
+		return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+	}
+	t, err := s.topicToDelete(in)
+	if err == nil {
+		err = s.mutate(r, len(t.Partitions), 5)
+	}
+	return t, err
+}
+
+func (s *Server) deleteOne(ctx context.Context, in *kmsg.DeleteTopicsRequestTopic, t *projections.Topic, err error) kmsg.DeleteTopicsResponseTopic {
 	out := kmsg.NewDeleteTopicsResponseTopic()
 	out.Topic, out.TopicID = in.Topic, in.TopicID
-	t, err := (*projections.Topic)(nil), r.refused
-	if err == nil && twice {
-		err = fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
-	}
-	if err == nil {
-		t, err = s.topicToDelete(in)
-	}
-	if err == nil {
+	if t != nil {
 		out.Topic, out.TopicID = &t.Name, t.ID
+	}
+	if err == nil {
 		err = s.backend.DeleteTopic(ctx, t.ID)
 	}
 	if err != nil {

@@ -34,17 +34,16 @@ func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) 
 		defer cancel()
 		resp := kmsg.NewPtrCreatePartitionsResponse()
 		resp.Topics = make([]kmsg.CreatePartitionsResponseTopic, len(topics))
+		ts, errs := make([]*projections.Topic, len(topics)), make([]error, len(topics))
+		for i, in := range topics { // in order, for that is how a quota is used up
+			ts[i], errs[i] = s.judgeGrowth(r, in, times[in.Topic] > 1)
+		}
 		inParallel(len(topics), func(i int) {
-			in := topics[i]
-			err := fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
-			switch {
-			case r.refused != nil:
-				err = r.refused
-			case times[in.Topic] == 1:
-				err = s.growTopic(ctx, in, req.ValidateOnly)
+			out, err := kmsg.NewCreatePartitionsResponseTopic(), errs[i]
+			if err == nil {
+				err = s.backend.CreatePartitions(ctx, ts[i].ID, topics[i].Count, req.ValidateOnly)
 			}
-			out := kmsg.NewCreatePartitionsResponseTopic()
-			out.Topic = in.Topic
+			out.Topic = topics[i].Topic
 			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreatePartitions, err), message(err)
 			resp.Topics[i] = out
 		})
@@ -52,18 +51,29 @@ func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) 
 	})
 }
 
-func (s *Server) growTopic(ctx context.Context, in *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
+// judgeGrowth is which topic is to grow, if it may. Whether it is growth is judged later.
+func (s *Server) judgeGrowth(r *request, in *kmsg.CreatePartitionsRequestTopic, twice bool) (*projections.Topic, error) {
+	if r.refused != nil {
+		return nil, r.refused
+	}
+	if twice {
+		return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+	}
 	view := s.backend.View()
 	t := view.Topic(in.Topic)
 	if t == nil {
-		return fmt.Errorf("%w: topic %.300q", kerr.UnknownTopicOrPartition, in.Topic)
+		return nil, fmt.Errorf("%w: topic %.300q", kerr.UnknownTopicOrPartition, in.Topic)
 	}
-	if now := int32(len(t.Partitions)); in.Count > now && in.Assignment != nil {
-		if err := checkNewAssignment(view, in.Assignment, now, in.Count); err != nil {
-			return err
+	have := int32(len(t.Partitions))
+	if in.Count <= have {
+		return t, nil
+	}
+	if in.Assignment != nil {
+		if err := checkNewAssignment(view, in.Assignment, have, in.Count); err != nil {
+			return nil, err
 		}
 	}
-	return s.backend.CreatePartitions(ctx, t.ID, in.Count, validateOnly)
+	return t, s.mutate(r, int(in.Count-have), 3)
 }
 
 // checkNewAssignment judges the brokers that are named for partitions from now on.

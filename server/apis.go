@@ -21,6 +21,14 @@ type request struct {
 	// principal is who asks, as it was when the request came.
 	principal auth.Principal
 	claim     *claim // the memory its bytes take
+	// asked is the version that the client itself has used, at a broker that passed it on.
+	asked int16
+	// waits is for how long quotas have the client wait; took is the time that counts for
+	// them. That of an exempt request does not, nor does what its connection is told.
+	waits           waits
+	took            time.Duration
+	exempt, charged bool
+	forwarded       bool // by another broker
 	// refused is why nothing that the request asks for can be done. Every part of its
 	// answer says so.
 	refused error
@@ -104,6 +112,8 @@ func init() { // not a literal: 18 reads the table it stands in
 		electLeadersAPI,
 		describeUserScramCredentialsAPI,
 		alterUserScramCredentialsAPI,
+		describeClientQuotasAPI,
+		alterClientQuotasAPI,
 		alterPartitionReassignmentsAPI,
 		listPartitionReassignmentsAPI,
 		offsetDeleteAPI,

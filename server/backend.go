@@ -32,6 +32,8 @@ type Backend interface {
 	AlterBrokerConfigs(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
 	AlterGroupConfigs(ctx context.Context, group string, edit coordinator.ConfigEdit, validateOnly bool) error
 	AlterClientMetrics(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
+	// AlterQuotas returns when the view shows the changes: all, or with an error none.
+	AlterQuotas(ctx context.Context, changes []projections.QuotasChanged) error
 	DeleteTopic(ctx context.Context, id projections.TopicID) error
 	// AlterUsers returns when the view shows the changes that decide makes of it. decide may run
 	// again, on its own changes too.

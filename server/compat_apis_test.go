@@ -12,12 +12,11 @@ type kafkaAPI struct {
 
 // What is not served, in the words of the page.
 const (
-	notYetACLs   = "Not yet: there is no authorizer."
-	notYetQuotas = "Not yet: there are no quotas."
-	noShare      = "No share groups."
-	noStreams    = "No streams groups. Kafka Streams runs with the classic protocol."
-	noVoters     = "No. The controller is elected on the volume, and nobody votes."
-	tokens       = "Refused with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on listeners without authentication, else with DELEGATION_TOKEN_AUTH_DISABLED, as by a Kafka without tokens."
+	notYetACLs = "Not yet: there is no authorizer."
+	noShare    = "No share groups."
+	noStreams  = "No streams groups. Kafka Streams runs with the classic protocol."
+	noVoters   = "No. The controller is elected on the volume, and nobody votes."
+	tokens     = "Refused with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on listeners without authentication, else with DELEGATION_TOKEN_AUTH_DISABLED, as by a Kafka without tokens."
 )
 
 // kafkaAPIs are those of Kafka's broker listeners.
@@ -66,8 +65,8 @@ var kafkaAPIs = []kafkaAPI{
 	{45, "AlterPartitionReassignments", 0, 1, "Moves the leader to the first broker named."},
 	{46, "ListPartitionReassignments", 0, 0, "Moves of leaders that are under way."},
 	{47, "OffsetDelete", 0, 0, ""},
-	{48, "DescribeClientQuotas", 0, 1, notYetQuotas},
-	{49, "AlterClientQuotas", 0, 1, notYetQuotas},
+	{48, "DescribeClientQuotas", 0, 1, ""},
+	{49, "AlterClientQuotas", 0, 1, "Addresses, not names of hosts."},
 	{50, "DescribeUserScramCredentials", 0, 0, ""},
 	{51, "AlterUserScramCredentials", 0, 0, ""},
 	{55, "DescribeQuorum", 0, 2, "The controller is the quorum, and its only voter."},

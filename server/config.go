@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/server/quota"
 )
 
 // Endpoint is one listener: its name and where it listens, or where clients are
@@ -83,11 +84,14 @@ type Config struct {
 	MaxPerIP        int64 // connections of one address, unless PerIP has it
 	PerIP           map[netip.Addr]int64
 
-	topicDefaults map[string]string // by the topic's name for it
-	SASL          SASL
+	MaxConnectionRate int64 // new connections a second
+	// Quota is how use is measured.
+	Quota quota.Config
+	SASL  SASL
 
-	settings map[string]setting // by key
-	placed   []placed           // what is set for listeners, by name
+	topicDefaults map[string]string  // by the topic's name for it
+	settings      map[string]setting // by key
+	placed        []placed           // what is set for listeners, by name
 }
 
 // setting is one key's value as it was given, and by whom.

@@ -24,6 +24,7 @@ var liveKeys = map[string]bool{
 	"log.cleaner.io.max.bytes.per.second": true,
 	"log.cleaner.threads":                 true,
 	"log.flush.interval.messages":         true,
+	"max.connection.creation.rate":        true,
 	"max.connections":                     true,
 	"max.connections.per.ip":              true,
 	"max.connections.per.ip.overrides":    true,

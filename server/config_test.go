@@ -170,6 +170,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	for name, row := range cleanerKeys(topic) {
 		table[name] = row
 	}
+	maps.Copy(table, quotaKeyRows())
 	maps.Copy(table, clusterKeyRows())
 	maps.Copy(table, groupKeyRows())
 	maps.Copy(table, saslKeyRows())

@@ -50,6 +50,9 @@ type conn struct {
 	undone *semaphore.Weighted
 	wg     sync.WaitGroup
 
+	began time.Time
+	muted atomic.Int64 // until when nothing is read, in ns after began; see mute
+
 	writing  *pending // the newest that the writer came to
 	answered atomic.Bool
 
@@ -81,9 +84,9 @@ var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax),
-		principal: auth.Anonymous}
+		principal: auth.Anonymous, began: time.Now()}
 	if l := s.sasl[l.Name]; l != nil {
-		c.auth = l.begin(time.Now())
+		c.auth = l.begin(c.began)
 	}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.wire)
@@ -246,10 +249,16 @@ func (c *conn) mostBytes() int64 {
 // One that waits for an answer does not idle.
 func (c *conn) awaitRequest(br *bufio.Reader) error {
 	for {
+		if err := c.awaitUnmuted(); err != nil {
+			return err
+		}
 		if err := c.deadline(c.s.cfg.MaxIdle); err != nil {
 			return err
 		}
 		_, err := br.Peek(1)
+		if err == nil && c.isMuted() > 0 { // since it began to wait
+			continue
+		}
 		if err == nil {
 			return c.deadline(pieceTimeout)
 		}
@@ -282,7 +291,8 @@ func (c *conn) deadline(d time.Duration) error {
 // connection's end.
 func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
 	defer c.recovered(h, &err)
-	r := &request{head: h, conn: c, principal: c.principal, claim: claim, arrived: time.Now(), turn: make(chan struct{})}
+	r := &request{head: h, conn: c, principal: c.principal, claim: claim, arrived: time.Now(), turn: make(chan struct{}), asked: h.version}
+	r.exempt = exempt(a, r)
 	p = &pending{req: r, claim: claim}
 	if h.key == kmsg.ApiVersions.Int16() && !c.serves(a, h.version) {
 		p.resp = apiVersionsTooNew()
@@ -297,6 +307,7 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	if err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", kmsg.NameForKey(h.key), h.version, err)
 	}
+	r.took = time.Since(r.arrived)
 	p.resp = p.reply.resp
 	return p, nil
 }
@@ -361,6 +372,7 @@ func (c *conn) answer(p *pending) (err error) {
 	if p.raw != nil {
 		return c.send(p.raw)
 	}
+	c.s.tellThrottle(p.req, p.resp)
 	if p.resp == nil {
 		return nil
 	}

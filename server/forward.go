@@ -42,10 +42,11 @@ func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 	tags := tagsOf(r.msg)
 	_, forwarded := tags[forwardTag]
 	switch here := s.backend.IsController(); {
-	case forwarded && !here:
-		r.refused = kerr.NotController
-		fallthrough
 	case forwarded:
+		r.of(tags)
+		if !here {
+			r.refused = kerr.NotController
+		}
 		rep, err := a.start(s, ctx, r)
 		return s.withPosition(rep, r), err
 	case here:
@@ -55,7 +56,7 @@ func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 		if err := awaitTurn(ctx, r); err != nil {
 			return nil, err
 		}
-		resp, err := s.askController(ctx, r.msg)
+		resp, err := s.askController(ctx, r, r.msg)
 		if err == nil {
 			return resp, nil
 		}
@@ -93,10 +94,10 @@ func (s *Server) withPosition(rep reply, r *request) reply {
 	return rep
 }
 
-// askController has the controller answer a request, and returns when this broker's view
-// shows what it changed. An error is why there is no answer; one that is
+// askController has the controller answer a request, for whoever sent r, and returns when this
+// broker's view shows what it changed. An error is why there is no answer; one that is
 // kerr.NotController has changed nothing.
-func (s *Server) askController(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+func (s *Server) askController(ctx context.Context, r *request, req kmsg.Request) (kmsg.Response, error) {
 	limit := alterTimeout
 	if t, ok := req.(kmsg.TimeoutRequest); ok {
 		limit = time.Duration(max(t.Timeout(), 0)) * time.Millisecond
@@ -106,7 +107,7 @@ func (s *Server) askController(ctx context.Context, req kmsg.Request) (kmsg.Resp
 		if s.backend.IsController() {
 			return nil, errHere
 		}
-		resp, err := s.askOnce(ctx, req, limit-time.Since(began))
+		resp, err := s.askOnce(ctx, r, req, limit-time.Since(began))
 		if !errors.Is(err, kerr.NotController) || time.Since(began)+controllerPause > min(limit, findController) {
 			return resp, err
 		}
@@ -120,11 +121,12 @@ func (s *Server) askController(ctx context.Context, req kmsg.Request) (kmsg.Resp
 	}
 }
 
-func (s *Server) askOnce(ctx context.Context, req kmsg.Request, left time.Duration) (kmsg.Response, error) {
+func (s *Server) askOnce(ctx context.Context, r *request, req kmsg.Request, left time.Duration) (kmsg.Response, error) {
 	out, err := toForward(req, left)
 	if err != nil {
 		return nil, err
 	}
+	setTag(out, clientTag, r.clientBytes(req))
 	ctx, cancel := context.WithTimeout(ctx, max(left, 0)+forwardGrace)
 	defer cancel()
 	resp, err := s.backend.ToController(ctx, out)
@@ -133,6 +135,7 @@ func (s *Server) askOnce(ctx context.Context, req kmsg.Request, left time.Durati
 	}
 	tags := tagsOf(resp)
 	setTags(resp, nil)
+	r.slowAsTold(req, tags)
 	switch value, ok := tags[forwardTag]; {
 	case !ok:
 		return resp, nil

@@ -157,6 +157,8 @@ func namesTopic(req kmsg.Request, timeout int32) {
 		r.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: name, Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Replicas: []int32{0}}}}}
 	case *kmsg.AlterUserSCRAMCredentialsRequest:
 		r.Deletions = []kmsg.AlterUserSCRAMCredentialsRequestDeletion{{Name: name, Mechanism: 1}}
+	case *kmsg.AlterClientQuotasRequest:
+		r.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: &name}}}}
 	case *kmsg.ElectLeadersRequest:
 		r.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: name, Partitions: []int32{0}}}
 	}
@@ -181,6 +183,8 @@ func codesIn(resp kmsg.Response) (codes []int16) {
 		return append(codes, r.ErrorCode)
 	case *kmsg.ElectLeadersResponse:
 		return append(codes, r.ErrorCode, r.Topics[0].Partitions[0].ErrorCode)
+	case *kmsg.AlterClientQuotasResponse:
+		return append(codes, r.Entries[0].ErrorCode)
 	case *kmsg.UnregisterBrokerResponse:
 		return append(codes, r.ErrorCode)
 	case *kmsg.AlterUserSCRAMCredentialsResponse:

@@ -25,6 +25,11 @@ type metrics struct {
 	errors   *prometheus.CounterVec
 	checks   *prometheus.CounterVec
 
+	// acceptWaits and addressWaits are for how long new connections have to wait, by listener.
+	acceptWaits, addressWaits *prometheus.HistogramVec
+
+	throttled [throttledBy]prometheus.Histogram // how long clients have to wait
+
 	topicMessages *prometheus.CounterVec
 	topicIn       *prometheus.CounterVec
 	topicOut      *prometheus.CounterVec
@@ -33,14 +38,16 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		conns:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_server_socket_server_metrics_connection_count", Help: "Open client connections."}),
-		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_request_panics_total", Help: "Requests that ended in a panic."}),
-		bytesIn:  prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_in_total", Help: "Bytes of requests read."}),
-		bytesOut: prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_out_total", Help: "Bytes of answers written."}),
-		requests: counters("kafka_network_requestmetrics_requests_total", "Requests answered, by API and version.", "request", "version"),
-		errors:   counters("kafka_network_requestmetrics_errors_total", "Error codes answered, by API.", "request", "error"),
-		checks:   counters("kaas_fence_checks_total", "Checks of the data session asked for by requests, by outcome.", "outcome"),
+		registry:     prometheus.NewRegistry(),
+		conns:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_server_socket_server_metrics_connection_count", Help: "Open client connections."}),
+		panics:       prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_request_panics_total", Help: "Requests that ended in a panic."}),
+		bytesIn:      prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_in_total", Help: "Bytes of requests read."}),
+		bytesOut:     prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_out_total", Help: "Bytes of answers written."}),
+		requests:     counters("kafka_network_requestmetrics_requests_total", "Requests answered, by API and version.", "request", "version"),
+		errors:       counters("kafka_network_requestmetrics_errors_total", "Error codes answered, by API.", "request", "error"),
+		checks:       counters("kaas_fence_checks_total", "Checks of the data session asked for by requests, by outcome.", "outcome"),
+		acceptWaits:  acceptWaits("connection_accept", "How long listeners waited, where connections came faster than max.connection.creation.rate."),
+		addressWaits: acceptWaits("ip_connection_accept", "How long connections above the quota of their address had to wait, and were closed."),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kafka_network_requestmetrics_totaltime_seconds", Help: "From the last byte of a request to its answer, by API.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 13),
@@ -49,7 +56,14 @@ func newMetrics() *metrics {
 		topicIn:       counters("kafka_server_brokertopicmetrics_bytesin_total", "Bytes of batches acknowledged.", "topic"),
 		topicOut:      counters("kafka_server_brokertopicmetrics_bytesout_total", "Bytes of batches sent to consumers.", "topic"),
 	}
-	m.registry.MustRegister(m.conns, m.panics, m.bytesIn, m.bytesOut, m.requests, m.errors, m.checks, m.latency,
+	for why, name := range throttleNames {
+		m.throttled[why] = prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "kafka_server_" + name + "_throttle_time_seconds", Help: "How long clients were made to wait by their quotas of that kind, where they were.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		})
+		m.registry.MustRegister(m.throttled[why])
+	}
+	m.registry.MustRegister(m.conns, m.panics, m.bytesIn, m.bytesOut, m.requests, m.errors, m.checks, m.latency, m.acceptWaits, m.addressWaits,
 		m.topicMessages, m.topicIn, m.topicOut,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/server/quota"
 )
 
 // Server answers clients on the listeners it was given.
@@ -29,7 +30,9 @@ type Server struct {
 	fetches *fetchCache
 	beats   beats
 	sasl    map[string]*saslListener // of the listeners that have it
-	disk    substrate.Lane           // of looks at the volume's size
+	quota   *quota.Manager
+	refused atomic.Int64   // connections that are about to be closed: see admit
+	disk    substrate.Lane // of looks at the volume's size
 
 	life    context.Context // ends when handlers have to answer with what they know
 	end     context.CancelFunc
@@ -60,6 +63,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
+		quota:   quota.New(cfg.Quota),
 		stop:    make(chan struct{}), disk: substrate.NewLane(1),
 	}
 	s.sasl = saslListeners(cfg, backend.View)
@@ -79,8 +83,9 @@ func (s *Server) accept(at int, ln net.Listener) {
 	for try := 0; ; {
 		nc, err := ln.Accept()
 		if err == nil {
-			try = 0
-			s.take(at, nc)
+			if try = 0; s.admit(at, nc) {
+				s.take(at, nc)
+			}
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {

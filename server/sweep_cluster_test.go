@@ -73,6 +73,35 @@ func (s *sweepTopics) fillCluster(req kmsg.Request) func(kmsg.Response) error {
 			}
 			return code(e.ErrorCode, nil)
 		}
+	case *kmsg.AlterClientQuotasRequest:
+		for i, user := range s.names {
+			e := kmsg.NewAlterClientQuotasRequestEntry()
+			e.Entity = []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: &user}, {Type: "client-id"}}
+			e.Ops = []kmsg.AlterClientQuotasRequestEntryOp{{Key: "producer_byte_rate", Value: 1e12}, {Key: "request_percentage", Remove: true}}
+			if i == 1 {
+				e.Ops[0].Value = -1
+			}
+			r.Entries = append(r.Entries, e)
+		}
+		return func(resp kmsg.Response) error {
+			a := resp.(*kmsg.AlterClientQuotasResponse)
+			if len(a.Entries) != 2 || len(a.Entries[1].Entity) != 2 || *a.Entries[1].Entity[0].Name != s.names[1] || a.Entries[1].Entity[1].Name != nil || a.Entries[0].ErrorCode != 0 {
+				return fmt.Errorf("%+v", a)
+			}
+			return code(a.Entries[1].ErrorCode, kerr.InvalidRequest)
+		}
+	case *kmsg.DescribeClientQuotasRequest:
+		r.Components = []kmsg.DescribeClientQuotasRequestComponent{{EntityType: "user", MatchType: kmsg.QuotasMatchTypeExact, Match: &s.names[0]},
+			{EntityType: "client-id", MatchType: kmsg.QuotasMatchTypeAny}}
+		return func(resp kmsg.Response) error {
+			d := resp.(*kmsg.DescribeClientQuotasResponse)
+			for _, e := range d.Entries { // if quotas were altered before
+				if len(d.Entries) != 1 || len(e.Values) != 1 || e.Values[0].Value != 1e12 || len(e.Entity) != 2 {
+					return fmt.Errorf("%+v", d)
+				}
+			}
+			return code(d.ErrorCode, nil)
+		}
 	case *kmsg.UnregisterBrokerRequest:
 		r.BrokerID = 99
 		return func(resp kmsg.Response) error {

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/quota"
+)
+
+// throttled is why a client has to wait, as Kafka calls the kinds of quotas.
+type throttled int64
+
+const (
+	byProduce throttled = iota
+	byFetch
+	byRequest
+	byMutation
+	throttledBy // how many there are
+)
+
+// throttleNames are the kinds as Kafka's metrics call them.
+var throttleNames = [throttledBy]string{"produce", "fetch", "request", "controllermutation"}
+
+// waits is for how long a request's client has to wait, the longest that was found, and why.
+type waits struct{ v atomic.Int64 }
+
+const waitKinds = 8
+
+func (w *waits) add(why throttled, d time.Duration) {
+	next := d.Milliseconds()*waitKinds + int64(why)
+	for {
+		old := w.v.Load()
+		if old/waitKinds >= d.Milliseconds() || w.v.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+func (w *waits) get() (throttled, time.Duration) {
+	v := w.v.Load()
+	return throttled(v % waitKinds), time.Duration(v/waitKinds) * time.Millisecond
+}
+
+// client is whose quotas count for a request.
+func (r *request) client() quota.Client { return quota.Client{User: r.principal.Name, ID: r.clientID} }
+
+// slow has a request's client wait: nothing more is read from its connection until then,
+// whether or not it heeds what it is told. Brokers that pass requests on do that themselves.
+func (r *request) slow(why throttled, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	r.waits.add(why, d)
+	if !r.exempt {
+		r.conn.mute(d)
+	}
+}
+
+// quotas are those of the newest view, nil without any.
+func (s *Server) quotas() *projections.Quotas { return s.backend.View().Quotas() }
+
+// chargeTime counts the time that a request took, once.
+func (s *Server) chargeTime(r *request) {
+	if q := s.quotas(); q != nil && !r.exempt && !r.charged {
+		r.charged = true
+		r.slow(byRequest, s.quota.Request(q, r.client(), r.took))
+	}
+}
+
+// tellThrottle puts into an answer how long its client has to wait.
+func (s *Server) tellThrottle(r *request, resp kmsg.Response) {
+	if r.forwarded {
+		r.forwardThrottle(resp)
+		return
+	}
+	if resp != nil {
+		s.chargeTime(r)
+	}
+	why, d := r.waits.get()
+	if d == 0 {
+		return
+	}
+	if t, ok := resp.(kmsg.SetThrottleResponse); ok {
+		t.SetThrottle(int32(d.Milliseconds()))
+	}
+	s.metrics.throttled[why].Observe(d.Seconds())
+}
+
+// exempt reports a request whose time is the cluster's own.
+func exempt(a *api, r *request) bool {
+	switch kmsg.Key(r.key) {
+	case kmsg.WriteTxnMarkers, kmsg.SASLHandshake, kmsg.SASLAuthenticate:
+		return true
+	case kmsg.AddPartitionsToTxn:
+		return r.version >= 4 // in batches, by brokers
+	}
+	return a.inner
+}
+
+// mutate asks whether a request may have so many partitions made or deleted. Clients that do
+// not know the error of a version before strictSince are only made to wait.
+func (s *Server) mutate(r *request, partitions int, strictSince int16) error {
+	q := s.quotas()
+	if q == nil {
+		return nil
+	}
+	wait, ok := s.quota.Mutate(q, r.client(), partitions, r.asked >= strictSince)
+	r.slow(byMutation, wait)
+	if !ok {
+		return fmt.Errorf("%w: %d partitions are more than the client's %s allows now", kerr.ThrottlingQuotaExceeded, partitions, projections.QuotaMutations)
+	}
+	return nil
+}
+
+var errMuted = errors.New("the connection was muted by a quota for longer than it may idle")
+
+// mute has nothing read from the connection for so long.
+func (c *conn) mute(d time.Duration) {
+	until := int64(time.Since(c.began) + d)
+	for {
+		old := c.muted.Load()
+		if old >= until || c.muted.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// isMuted is for how long nothing is to be read, 0 or less if it may be.
+func (c *conn) isMuted() time.Duration {
+	until := c.muted.Load()
+	if until == 0 {
+		return 0
+	}
+	return time.Duration(until) - time.Since(c.began)
+}
+
+// awaitUnmuted waits until the connection may be read. One that is muted for longer than it
+// may idle is closed, as in Kafka.
+func (c *conn) awaitUnmuted() error {
+	idle := c.s.cfg.MaxIdle
+	for left := c.isMuted(); left > 0; left = c.isMuted() {
+		if idle <= 0 {
+			return errMuted
+		}
+		timer := time.NewTimer(min(left, idle))
+		select {
+		case <-timer.C:
+			idle -= min(left, idle)
+		case <-c.s.stop:
+			timer.Stop()
+			return errDraining
+		case <-c.ctx.Done():
+			timer.Stop()
+			return c.ctx.Err()
+		}
+	}
+	return nil
+}
