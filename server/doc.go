@@ -44,6 +44,14 @@
 // way in and names on the way out. Errors are told in codes that group clients take for a
 // reason to wait or to look for the coordinator (groups.go).
 //
+// # Quotas
+//
+// What clients use is counted where it comes to be known: bytes of a Produce as it starts, of
+// a Fetch and the time of any request as it is answered, partitions at the controller. A client
+// above its quota is told in the answer, and its connection is muted (throttle.go): its reader
+// starts nothing until then. Who passes a request on says for whom, and is told in a tag for
+// how long the client has to wait.
+//
 // # Fetch sessions
 //
 // A session (KIP-227) is what a consumer fetches and what it was last told of each
