@@ -10,7 +10,8 @@ package server
 // offset -1 without an error. The leader epoch (version 4) is that of the record found;
 // of the start, that which wrote there; of the end, the leader's own. With isolation level 1
 // the end is the last stable offset, and no record from there on is found. Every answer
-// rests on a Check begun after the request.
+// rests on a Check begun after the request, and after the answers to all earlier ones of the
+// connection: consumers take the end for newer than that of a fetch that was answered before.
 
 import (
 	"context"
@@ -40,7 +41,7 @@ var specialSince = map[int64]int16{
 
 func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListOffsetsRequest)
-	return later(func(ctx context.Context) (kmsg.Response, error) {
+	return inTurn(r, func(ctx context.Context) kmsg.Response {
 		ctx, cancel := context.WithTimeout(ctx, volumeWait)
 		defer cancel()
 		view := s.backend.View()
@@ -55,7 +56,7 @@ func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
-		return resp, nil
+		return resp
 	})
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -67,4 +68,46 @@ func TestListOffsetsLeaderEpochs(t *testing.T) {
 				tc.topic, tc.ts, tc.version, got.ErrorCode, got.Offset, got.LeaderEpoch, tc.offset, tc.lowest, tc.upper)
 		}
 	}
+}
+
+// An end that is told after a fetch is no older than what the fetch has told: a consumer that
+// waits for records asks for the end on the same connection.
+func TestListOffsetsAfterFetch(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	other := dial(t, n.Addr())
+	other.create("t", 1)
+	looked := make(chan struct{}, 1)
+	c := dial(t, serveAlso(t, &looking{broker{n.broker}, looked}, n.server.clusterID)[0])
+	c.send(fetchReq("t", 0, time.Minute))
+	c.send(endReq("t"))
+	select { // whoever looks before the fetch is answered does so by now
+	case <-looked:
+	case <-time.After(200 * time.Millisecond):
+	}
+	other.produce("t", newBatch(nil, "v"))
+	fetched, ended := kmsg.NewPtrFetchResponse(), kmsg.NewPtrListOffsetsResponse()
+	fetched.Version, ended.Version = 12, 5
+	_, body := c.receive()
+	c.decode(fetched, body)
+	_, body = c.receive()
+	c.decode(ended, body)
+	high, end := fetched.Topics[0].Partitions[0].HighWatermark, ended.Topics[0].Partitions[0].Offset
+	if high != 1 || end != 1 {
+		t.Fatalf("the end is %d after a high watermark of %d", end, high)
+	}
+}
+
+// looking tells of Checks that answers wait for.
+type looking struct {
+	Backend
+	looked chan struct{}
+}
+
+func (l *looking) CheckFresh(ctx context.Context) error {
+	err := l.Backend.CheckFresh(ctx)
+	select {
+	case l.looked <- struct{}{}:
+	default:
+	}
+	return err
 }

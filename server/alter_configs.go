@@ -18,25 +18,13 @@ import (
 // name no time.
 const alterTimeout = 30 * time.Second
 
-// inTurn answers a request that changes the cluster once all earlier ones of its
-// connection are answered: a client that does not wait may count on their order.
-func inTurn(r *request, change func(context.Context) kmsg.Response) (reply, error) {
+// inTurn answers a request once all earlier ones of its connection are answered: a client
+// that does not wait may count on their order. Requests that change the cluster are among them.
+func inTurn(r *request, answer func(context.Context) kmsg.Response) (reply, error) {
 	return later(func(ctx context.Context) (kmsg.Response, error) {
-		if err := awaitTurn(ctx, r); err != nil {
-			return nil, err
-		}
-		return change(ctx), nil
+		<-r.turn // it comes though the connection ends
+		return answer(ctx), nil
 	})
-}
-
-// awaitTurn returns when all earlier requests of the connection are answered.
-func awaitTurn(ctx context.Context, r *request) error {
-	select {
-	case <-r.turn:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // configResource is a resource as a request names it.

@@ -80,6 +80,14 @@ func (p *pending) drop() {
 	}
 }
 
+// forget waits for an answer that is not sent, or was sent already.
+func (p *pending) forget() {
+	if p.done != nil {
+		<-p.done
+	}
+	p.drop()
+}
+
 var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
@@ -115,17 +123,11 @@ func (c *conn) serve() {
 	c.wg.Go(func() {
 		err := c.write()
 		c.cancel(cmp.Or(err, c.ended))
+		c.finish()
 	})
 	c.wg.Wait()
 	c.hangUp()
 	c.s.tellLost(c)
-	if c.writing != nil {
-		c.writing.drop()
-	}
-	for p := range c.queue { // what the writer did not come to
-		p.claim.release()
-		p.drop()
-	}
 	c.logEnd(context.Cause(c.ctx))
 }
 
@@ -163,12 +165,7 @@ func (c *conn) read() error {
 			return err
 		}
 		c.open.Add(1)
-		select {
-		case c.queue <- p:
-		case <-c.ctx.Done():
-			p.claim.release()
-			return c.ctx.Err()
-		}
+		c.queue <- p // until the end somebody takes it
 		if p.reply.last != nil {
 			return &lastAnswer{p.reply.last}
 		}
@@ -362,6 +359,19 @@ func (c *conn) write() error {
 		}
 	}
 	return nil
+}
+
+// finish gives what was read its turn though nobody is there for the answer: a member that
+// leaves its group and hangs up has left, as with Kafka. What waits for others has been told
+// of the end by its context.
+func (c *conn) finish() {
+	if c.writing != nil {
+		c.writing.forget()
+	}
+	for p := range c.queue {
+		close(p.req.turn)
+		p.forget()
+	}
 }
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -53,9 +53,7 @@ func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 		return a.start(s, ctx, r)
 	}
 	return later(func(ctx context.Context) (kmsg.Response, error) {
-		if err := awaitTurn(ctx, r); err != nil {
-			return nil, err
-		}
+		<-r.turn // it comes though the connection ends
 		resp, err := s.askController(ctx, r, r.msg)
 		if err == nil {
 			return resp, nil

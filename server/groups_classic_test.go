@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,6 +156,29 @@ func TestGroupRequestsKeepTheirOrder(t *testing.T) {
 		_, commits := call.(groupshard.Commit)
 		if commits != (i%2 == 0) {
 			t.Fatalf("call %d is %T", i, call)
+		}
+	}
+}
+
+// A member that hangs up has left if it said so before, though nobody reads the answers.
+func TestMemberLeavesAndHangsUp(t *testing.T) {
+	f := &fakeShard{hold: true, leave: []error{nil}}
+	c, _, _ := dialFake(t, f, nil)
+	c.send(&kmsg.JoinGroupRequest{Version: 5, Group: "g"}) // is not answered
+	c.send(&kmsg.LeaveGroupRequest{Version: 0, Group: "g"})
+	c.nc.Close()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		calls := slices.Clone(f.calls)
+		f.mu.Unlock()
+		if len(calls) == 2 {
+			if _, left := calls[1].(leaveCall); !left {
+				t.Fatalf("call %T", calls[1])
+			}
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("the member does not leave: %d calls", len(calls))
 		}
 	}
 }

@@ -175,6 +175,14 @@ func (c *client) produce(topic string, batch []byte) (int16, int64) {
 // end is the end offset of partition 0.
 func (c *client) end(topic string) int64 {
 	c.t.Helper()
+	got := c.ask(endReq(topic)).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
+	if got.ErrorCode != 0 {
+		c.t.Fatalf("end of %s: %v", topic, kerr.ErrorForCode(got.ErrorCode))
+	}
+	return got.Offset
+}
+
+func endReq(topic string) *kmsg.ListOffsetsRequest {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = 5, -1
 	t := kmsg.NewListOffsetsRequestTopic()
@@ -183,11 +191,7 @@ func (c *client) end(topic string) int64 {
 	p.Timestamp = -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	got := c.ask(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
-	if got.ErrorCode != 0 {
-		c.t.Fatalf("end of %s: %v", topic, kerr.ErrorForCode(got.ErrorCode))
-	}
-	return got.Offset
+	return req
 }
 
 func fetchReq(topic string, offset int64, maxWait time.Duration) *kmsg.FetchRequest {
