@@ -102,7 +102,7 @@ func (w *tools) programs(scripts []script) error {
 	return nil
 }
 
-// java has Maven find the jars, and compiles what is in the directory java.
+// java has Maven find the jars, and compiles what is in the directory java and those in it.
 func (w *tools) java() error {
 	jars := os.Getenv(gate + "_CLASSPATH")
 	if jars == "" {
@@ -118,9 +118,13 @@ func (w *tools) java() error {
 		jars = string(bytes.TrimSpace(b))
 	}
 	classes := filepath.Join(w.dir, "classes")
-	sources, err := filepath.Glob("java/*.java")
-	if err != nil {
-		return err
+	var sources []string
+	for _, in := range []string{"java", "java/*"} {
+		more, err := filepath.Glob(in + "/*.java")
+		if err != nil {
+			return err
+		}
+		sources = append(sources, more...)
 	}
 	if err := said(exec.Command("javac", append([]string{"-nowarn", "-proc:none", "-cp", jars, "-d", classes}, sources...)...)); err != nil {
 		return err
