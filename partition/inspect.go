@@ -96,11 +96,12 @@ func checkRecords(b batch, raw []byte, cfg *Config) (top int64, err error) {
 	var r record
 	n := int32(0)
 	top = math.MinInt64
+	keyless := &RecordsError{Cause: kerr.InvalidRecord}
 	for ; it.next(&r); n++ {
 		ts, fits := b.sentTime(&r)
 		switch {
 		case cfg.Cleanup.Compact && r.key == nil:
-			return 0, refused(n, "a record of a compacted topic must have a key")
+			keyless.add(n, "a record of a compacted topic must have a key")
 		case r.offset != int64(n):
 			return 0, refused(n, fmt.Sprintf("its offset delta is %d", r.offset))
 		case !fits && !cfg.LogAppendTime:
@@ -113,6 +114,8 @@ func checkRecords(b batch, raw []byte, cfg *Config) (top int64, err error) {
 		return 0, refused(n, it.err.Error())
 	case n != b.count():
 		return 0, fmt.Errorf("%w: %w: the header says %d, there are %d", kerr.InvalidRecord, errRecords, b.count(), n)
+	case len(keyless.Records) > 0:
+		return 0, keyless
 	}
 	return top, nil
 }

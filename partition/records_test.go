@@ -198,8 +198,8 @@ func TestKeylessOnCompactedTopic(t *testing.T) {
 		_, err := p.Append(context.Background(), kvBatch(t, codec, 1, kv{str("a"), str("v"), 1}, kv{nil, str("v"), 1}, kv{nil, str("v"), 1}))
 		wantCode(t, err, kerr.InvalidRecord)
 		var re *RecordsError
-		if !errors.As(err, &re) || re.Records[0].Index != 1 {
-			t.Errorf("codec %d: %v does not name record 1", codec, err)
+		if !errors.As(err, &re) || len(re.Records) != 2 || re.Records[0].Index != 1 || re.Records[1].Index != 2 {
+			t.Errorf("codec %d: %v does not name records 1 and 2", codec, err)
 		}
 	}
 	if p.mu.next != 0 {

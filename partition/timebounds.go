@@ -32,6 +32,15 @@ func (e *RecordsError) Error() string {
 	return s
 }
 
+// add names a record, or says that there are more than are named.
+func (e *RecordsError) add(index int32, message string) {
+	if len(e.Records) == maxRecordErrors {
+		e.More = true
+		return
+	}
+	e.Records = append(e.Records, RefusedRecord{index, message})
+}
+
 func (e *RecordsError) Unwrap() error { return e.Cause }
 
 // timeBounds are the least and largest timestamp that a record may have, in ms.

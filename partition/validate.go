@@ -35,11 +35,18 @@ func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %s", kerr.InvalidRecord, fmt.Sprintf(format, a...))
 }
 
+// minRecordSet is the least length of what has ever been sent as records.
+const minRecordSet = 14
+
 // validateForm admits exactly one batch of magic 2, as Produce has asked since version 3.
 func validateForm(b batch) error {
 	switch {
 	case len(b) < batchPrefix+5:
 		return invalid("%d bytes hold no record batch", len(b))
+	case b.length() < minRecordSet:
+		return fmt.Errorf("%w: batch length %d is less than that of any", kerr.CorruptMessage, b.length())
+	case b.magic() > 2:
+		return fmt.Errorf("%w: there is no magic %d", kerr.CorruptMessage, b.magic())
 	case b.magic() != 2:
 		return invalid("record batch of magic %d, want 2", b.magic())
 	case b.length() < batchHeader-batchPrefix:
@@ -48,6 +55,8 @@ func validateForm(b batch) error {
 		return invalid("record batch of %d bytes is cut off at %d", b.size(), len(b))
 	case b.size() < int64(len(b)):
 		return invalid("%d bytes follow the record batch; only one is allowed", int64(len(b))-b.size())
+	case b.base() != 0:
+		return invalid("the batch begins at offset %d, which is not for its sender to say", b.base())
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -59,6 +60,7 @@ type produceCall struct {
 func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
 	c := &produceCall{s: s, conn: r.conn, req: r.msg.(*kmsg.ProduceRequest), resp: kmsg.NewPtrProduceResponse(), view: s.backend.View(), claim: r.claim}
 	c.resp.Version = r.version
+	c.req.Topics = slices.DeleteFunc(c.req.Topics, func(t kmsg.ProduceRequestTopic) bool { return len(t.Partitions) == 0 })
 	c.resp.Topics = make([]kmsg.ProduceResponseTopic, len(c.req.Topics))
 	if q := c.view.Quotas(); q != nil {
 		r.slow(byProduce, s.quota.Produce(q, r.client(), int(r.size)))
@@ -85,7 +87,7 @@ func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTop
 		p, o := &in.Partitions[i], &out.Partitions[i]
 		o.Default()
 		o.Partition, o.BaseOffset, o.LogAppendTime, o.LogStartOffset = p.Partition, -1, -1, -1
-		err := c.append(ctx, in, t, p, o)
+		err := c.append(ctx, t, p, o)
 		switch {
 		case err == nil:
 		case c.req.Acks != 0 && restsOnState(err):
@@ -96,8 +98,8 @@ func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTop
 	}
 }
 
-func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, t *projections.Topic, p *kmsg.ProduceRequestTopicPartition, o *kmsg.ProduceResponseTopicPartition) error {
-	if err := c.refuse(in, t); err != nil {
+func (c *produceCall) append(ctx context.Context, t *projections.Topic, p *kmsg.ProduceRequestTopicPartition, o *kmsg.ProduceResponseTopicPartition) error {
+	if err := c.refuse(t); err != nil {
 		return err
 	}
 	check := c.checked(t.ID, p.Partition)
@@ -108,6 +110,9 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 	if check.err != nil {
 		return check.err
 	}
+	if c.badAcks() {
+		return kerr.InvalidRequiredAcks
+	}
 	if isTransactional(p.Records) && c.req.TransactionID == nil {
 		return kerr.TransactionalIDAuthorizationFailed // whose transaction would it be?
 	}
@@ -117,23 +122,34 @@ func (c *produceCall) append(ctx context.Context, in *kmsg.ProduceRequestTopic, 
 	records := recordCount(p.Records) // before the buffer is the partition's
 	a, err := check.part.AppendTxn(ctx, p.Records, check.guard)
 	if err != nil {
+		if tellsStart(err) {
+			o.LogStartOffset, _, _ = check.part.Offsets()
+		}
 		return err
 	}
 	c.waiting = append(c.waiting, produced{o, t, a, records, len(p.Records)})
 	return nil
 }
 
-// refuse tells what is wrong with the request or the topic, whatever the partition.
-func (c *produceCall) refuse(in *kmsg.ProduceRequestTopic, t *projections.Topic) error {
+// tellsStart reports a refusal that comes with the log's start, as Kafka has it: one of what
+// the batch says, and not of whether or how it could be stored.
+func tellsStart(err error) bool {
+	for _, e := range []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError, kerr.NotLeaderForPartition} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *produceCall) badAcks() bool { return c.req.Acks < -1 || c.req.Acks > 1 }
+
+// refuse tells what is wrong with the topic, whatever the partition.
+func (c *produceCall) refuse(t *projections.Topic) error {
 	switch {
-	case c.req.Acks < -1 || c.req.Acks > 1:
-		return kerr.InvalidRequiredAcks
 	case t == nil && c.req.Version >= 13:
 		return kerr.UnknownTopicID
 	case t == nil:
-		if err := projections.ValidateTopicName(in.Topic); err != nil {
-			return err
-		}
 		return kerr.UnknownTopicOrPartition
 	}
 	return nil

@@ -27,7 +27,7 @@ func (s *Server) describeConfigs(_ context.Context, r *request) (reply, error) {
 	for i := range req.Resources {
 		in := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
-		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
+		out.ResourceType, out.ResourceName, out.ErrorMessage = in.ResourceType, in.ResourceName, new(string)
 		values, err := s.configsOf(in)
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DescribeConfigs, err), message(err)

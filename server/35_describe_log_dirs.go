@@ -9,6 +9,7 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -69,7 +70,10 @@ func (s *Server) addSizes(dir *kmsg.DescribeLogDirsResponseDir, t *projections.T
 	}
 	out := kmsg.NewDescribeLogDirsResponseDirTopic()
 	out.Topic = t.Name
-	for _, i := range indexes {
+	for n, i := range indexes {
+		if slices.Contains(indexes[:n], i) {
+			continue
+		}
 		if p, err := s.backend.Partition(t.ID, i); err == nil {
 			o := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 			o.Partition, o.Size = i, p.Size()

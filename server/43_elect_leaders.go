@@ -42,7 +42,9 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 			moves = elect(view, req.ElectionType, asked)
 		}
 		resp := s.elected(asked, s.moveAll(ctx, moves))
-		resp.ErrorCode = s.failure(kmsg.ElectLeaders, err)
+		if r.refused != nil || len(asked) > 0 {
+			resp.ErrorCode = s.failure(kmsg.ElectLeaders, err)
+		}
 		return resp
 	})
 }

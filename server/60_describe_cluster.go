@@ -24,7 +24,7 @@ func (s *Server) describeCluster(_ context.Context, r *request) (reply, error) {
 		if req.EndpointType == 2 {
 			err = kerr.MismatchedEndpointType
 		}
-		resp.EndpointType, resp.ControllerID = 1, -1
+		resp.ClusterID, resp.EndpointType, resp.ControllerID = "", 1, -1
 		resp.ErrorCode, resp.ErrorMessage = s.failure(kmsg.DescribeCluster, err), message(err)
 		return now(resp)
 	}

@@ -114,7 +114,7 @@ func splitHeader(b []byte, flexible bool) (clientID string, body []byte, err err
 	}
 	n := int(int16(binary.BigEndian.Uint16(b)))
 	b = b[2:]
-	if n > len(b) || n < -1 {
+	if n > len(b) {
 		return "", nil, errHeader
 	}
 	if n > 0 {

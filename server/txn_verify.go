@@ -79,7 +79,7 @@ func (c *produceCall) checked(id projections.TopicID, index int32) *txnCheck {
 // verifyTxn asks about the partitions on which a transactional request begins its
 // transaction.
 func (c *produceCall) verifyTxn(ctx context.Context) {
-	if c.req.TransactionID == nil {
+	if c.req.TransactionID == nil || c.badAcks() {
 		return
 	}
 	ask := TxnPartitions{TransactionalID: *c.req.TransactionID, ProducerID: -1, Add: c.req.Version >= 12}
@@ -87,7 +87,7 @@ func (c *produceCall) verifyTxn(ctx context.Context) {
 	for i := range c.req.Topics {
 		in := &c.req.Topics[i]
 		t := topicOf(c.view, c.req.Version >= 13, in.Topic, in.TopicID)
-		if c.refuse(in, t) != nil {
+		if c.refuse(t) != nil {
 			continue // append will say so
 		}
 		for j := range in.Partitions {

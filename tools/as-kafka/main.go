@@ -14,19 +14,16 @@
 package main
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/tools/internal/kafka"
 )
 
 func main() {
@@ -41,14 +38,7 @@ func main() {
 	}
 }
 
-// node is one broker.
-type node struct {
-	id     string
-	addr   string
-	dir    *substrate.DirFS // of all brokers
-	others []string         // further settings
-}
-
+// alone is the ID of a broker without one.
 const alone = "0"
 
 func run(sets []string) error {
@@ -56,33 +46,15 @@ func run(sets []string) error {
 	if err != nil {
 		return err
 	}
-	java, err := exec.LookPath("java")
+	command, err := n.Command()
 	if err != nil {
 		return err
 	}
-	cp, err := n.classPath()
-	if err != nil {
-		return err
-	}
-	config := n.id + ".properties"
-	if _, err := n.dir.List(n.id); err != nil { // not formatted
-		if err := n.write(config, n.properties()); err != nil {
-			return err
-		}
-		format := exec.Command(java, "-cp", cp, "kafka.tools.StorageTool", "format", "--cluster-id", "YXMta2Fma2EtYXMta2Fma2", "--config", n.path(config))
-		if out, err := format.CombinedOutput(); err != nil {
-			return fmt.Errorf("format the directory: %w\n%s", err, out)
-		}
-	}
-	args := []string{
-		"java", "-Xms256m", "-Xmx768m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", cp, "kafka.Kafka", n.path(config),
-	}
-	return syscall.Exec(java, args, os.Environ()) // signals are Kafka's own from here on
+	return syscall.Exec(command[0], command, os.Environ()) // signals are Kafka's own from here on
 }
 
-func parse(sets []string) (*node, error) {
-	n := &node{id: alone}
+func parse(sets []string) (*kafka.Node, error) {
+	n := &kafka.Node{ID: alone}
 	var dir string
 	for _, set := range sets {
 		key, value, ok := strings.Cut(set, "=")
@@ -90,102 +62,24 @@ func parse(sets []string) (*node, error) {
 		case !ok:
 			return nil, fmt.Errorf("--set %s: not key=value", set)
 		case key == "node.id":
-			n.id = value
+			n.ID = value
 		case key == "listeners":
-			n.addr = strings.TrimPrefix(value, "PLAINTEXT://")
+			n.Addr = strings.TrimPrefix(value, "PLAINTEXT://")
 		case key == "log.dirs":
 			dir = value
 		case key == "http.listeners":
 		default:
-			n.others = append(n.others, set)
+			n.Settings = append(n.Settings, set)
 		}
 	}
-	if n.addr == "" || dir == "" {
+	if n.Addr == "" || dir == "" {
 		return nil, errors.New("listeners and log.dirs are to be set")
 	}
+	n.Among = []string{"1", "2", "3"}
+	if n.ID == alone {
+		n.Among = []string{alone}
+	}
 	var err error
-	n.dir, err = substrate.MakeDir(dir)
+	n.Dir, err = substrate.MakeDir(dir)
 	return n, err
-}
-
-func (n *node) path(name string) string { return filepath.Join(n.dir.Root(), name) }
-
-func (n *node) write(name string, b []byte) error {
-	f, err := n.dir.CreateExclusive(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = f.WriteAt(b, 0)
-	return err
-}
-
-const firstPort = 10_000
-
-func (n *node) properties() []byte {
-	ids := []string{"1", "2", "3"}
-	if n.id == alone {
-		ids = []string{alone}
-	}
-	first := firstPort + 4*(crc32.ChecksumIEEE([]byte(n.dir.Root()))%400)
-	var own string
-	var voters []string
-	for i, id := range ids {
-		at := fmt.Sprintf("127.0.0.1:%d", first+uint32(i))
-		voters = append(voters, id+"@"+at)
-		if id == n.id {
-			own = at
-		}
-	}
-	return fmt.Appendf(nil, `process.roles=broker,controller
-node.id=%[1]s
-listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s
-advertised.listeners=PLAINTEXT://%[2]s
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
-controller.quorum.voters=%[4]s
-log.dirs=%[5]s
-offsets.topic.replication.factor=%[6]d
-offsets.topic.num.partitions=16
-transaction.state.log.replication.factor=%[6]d
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=%[6]d
-share.coordinator.state.topic.min.isr=1
-%[7]s
-`, n.id, n.addr, own, strings.Join(voters, ","), n.path(n.id), len(ids), strings.Join(n.others, "\n"))
-}
-
-//go:embed pom.xml
-var pom []byte
-
-// classPath has Maven find Kafka.
-func (n *node) classPath() (string, error) {
-	if cp := os.Getenv("AS_KAFKA_CLASSPATH"); cp != "" {
-		return cp, nil
-	}
-	name := n.id + ".pom.xml"
-	if err := n.write(name, pom); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", err
-	}
-	out := n.id + ".classpath"
-	cmd := exec.Command("mvn", "-B", "-q", "-f", n.path(name), "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath",
-		"-DincludeScope=runtime", "-Dmdep.outputFile="+n.path(out))
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn: %w\n%s", err, said)
-	}
-	f, err := n.dir.Open(out)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return "", err
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(string(b)), nil
 }
