@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -38,23 +39,26 @@ func invalid(format string, a ...any) error {
 // minRecordSet is the least length of what has ever been sent as records.
 const minRecordSet = 14
 
+// ErrNotABatch says that what was sent is not one whole batch of magic 2.
+var ErrNotABatch = errors.New("not one record batch")
+
 // validateForm admits exactly one batch of magic 2, as Produce has asked since version 3.
 func validateForm(b batch) error {
 	switch {
 	case len(b) < batchPrefix+5:
-		return invalid("%d bytes hold no record batch", len(b))
+		return fmt.Errorf("%w: %w: %d bytes", kerr.InvalidRecord, ErrNotABatch, len(b))
 	case b.length() < minRecordSet:
 		return fmt.Errorf("%w: batch length %d is less than that of any", kerr.CorruptMessage, b.length())
 	case b.magic() > 2:
 		return fmt.Errorf("%w: there is no magic %d", kerr.CorruptMessage, b.magic())
 	case b.magic() != 2:
-		return invalid("record batch of magic %d, want 2", b.magic())
+		return fmt.Errorf("%w: %w: magic %d, want 2", kerr.InvalidRecord, ErrNotABatch, b.magic())
 	case b.length() < batchHeader-batchPrefix:
 		return fmt.Errorf("%w: batch length %d is less than its header", kerr.CorruptMessage, b.length())
 	case b.size() > int64(len(b)):
-		return invalid("record batch of %d bytes is cut off at %d", b.size(), len(b))
+		return fmt.Errorf("%w: %w: one of %d bytes is cut off at %d", kerr.InvalidRecord, ErrNotABatch, b.size(), len(b))
 	case b.size() < int64(len(b)):
-		return invalid("%d bytes follow the record batch; only one is allowed", int64(len(b))-b.size())
+		return fmt.Errorf("%w: %w: %d bytes follow it", kerr.InvalidRecord, ErrNotABatch, int64(len(b))-b.size())
 	case b.base() != 0:
 		return invalid("the batch begins at offset %d, which is not for its sender to say", b.base())
 	}

@@ -134,7 +134,7 @@ func (c *produceCall) append(ctx context.Context, t *projections.Topic, p *kmsg.
 // tellsStart reports a refusal that comes with the log's start, as Kafka has it: one of what
 // the batch says, and not of whether or how it could be stored.
 func tellsStart(err error) bool {
-	for _, e := range []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError, kerr.NotLeaderForPartition} {
+	for _, e := range []error{partition.ErrNotABatch, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.CorruptMessage, kerr.KafkaStorageError, kerr.NotLeaderForPartition} {
 		if errors.Is(err, e) {
 			return false
 		}

@@ -199,6 +199,11 @@ func (c *fetchCall) find(f *fetchFrom) {
 
 func (c *fetchCall) findOne(f *fetchFrom) (err error) {
 	t := &f.found
+	defer func() {
+		if t.part == nil { // Kafka tells it as a list then
+			f.out.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		}
+	}()
 	if t.topic == nil {
 		if c.req.Version >= 13 {
 			return kerr.UnknownTopicID
@@ -206,6 +211,7 @@ func (c *fetchCall) findOne(f *fetchFrom) (err error) {
 		return kerr.UnknownTopicOrPartition
 	}
 	if t.part, err = c.s.backend.Partition(t.topic.ID, f.partition); err != nil {
+		t.part = nil
 		return err
 	}
 	if err := checkEpoch(t.part, f.epoch); err != nil {
@@ -229,6 +235,14 @@ func checkEpoch(p *partition.Partition, epoch int32) error {
 	default:
 		return kerr.UnknownLeaderEpoch
 	}
+}
+
+// checkEpochButNone is checkEpoch where only -1 is no epoch, as Kafka has it outside Fetch.
+func checkEpochButNone(p *partition.Partition, epoch int32) error {
+	if epoch < -1 {
+		return kerr.FencedLeaderEpoch
+	}
+	return checkEpoch(p, epoch)
 }
 
 // read tells where the records are. fresh is the outcome of the Check that vouches for

@@ -47,12 +47,14 @@ func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 		view := s.backend.View()
 		fresh := s.metrics.checked(s.backend.CheckFresh(ctx))
 		resp := kmsg.NewPtrListOffsetsResponse()
-		for i := range req.Topics {
-			in := &req.Topics[i]
+		asked := askedOffsets(req)
+		for i := range asked {
+			a := &asked[i]
 			out := kmsg.NewListOffsetsResponseTopic()
-			out.Topic = in.Topic
-			for j := range in.Partitions {
-				out.Partitions = append(out.Partitions, s.listOffset(ctx, req, view.Topic(in.Topic), &in.Partitions[j], fresh))
+			out.Topic = a.topic
+			for j := range a.partitions {
+				p := &a.partitions[j]
+				out.Partitions = append(out.Partitions, s.listOffset(ctx, req, view.Topic(a.topic), p, a.times[p.Partition] > 1, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
@@ -60,10 +62,42 @@ func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 	})
 }
 
-func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t *projections.Topic, in *kmsg.ListOffsetsRequestTopicPartition, fresh error) kmsg.ListOffsetsResponseTopicPartition {
+// askedTopic is what a request asks of a topic, wherever that stands in it.
+type askedTopic struct {
+	topic      string
+	partitions []kmsg.ListOffsetsRequestTopicPartition // each once
+	times      map[int32]int                           // how often each stands there
+}
+
+// askedOffsets are the topics of a request, each once and without those that name no
+// partition.
+func askedOffsets(req *kmsg.ListOffsetsRequest) (out []askedTopic) {
+	at := map[string]int{}
+	for i := range req.Topics {
+		in := &req.Topics[i]
+		for _, p := range in.Partitions {
+			n, ok := at[in.Topic]
+			if !ok {
+				n = len(out)
+				at[in.Topic] = n
+				out = append(out, askedTopic{topic: in.Topic, times: map[int32]int{}})
+			}
+			a := &out[n]
+			if a.times[p.Partition]++; a.times[p.Partition] == 1 {
+				a.partitions = append(a.partitions, p)
+			}
+		}
+	}
+	return out
+}
+
+func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t *projections.Topic, in *kmsg.ListOffsetsRequestTopicPartition, twice bool, fresh error) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()
 	out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = in.Partition, -1, -1, -1
 	err := func() error {
+		if twice {
+			return kerr.InvalidRequest
+		}
 		if since, ok := specialSince[in.Timestamp]; in.Timestamp < 0 && (!ok || req.Version < since) {
 			return kerr.UnsupportedVersion
 		}
@@ -74,7 +108,7 @@ func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t
 		if err != nil {
 			return err
 		}
-		if err := checkEpoch(p, in.CurrentLeaderEpoch); err != nil {
+		if err := checkEpochButNone(p, in.CurrentLeaderEpoch); err != nil {
 			return err
 		}
 		if fresh != nil {

@@ -48,7 +48,7 @@ func (s *Server) epochEnd(t *projections.Topic, in *kmsg.OffsetForLeaderEpochReq
 		if err != nil {
 			return err
 		}
-		if err := checkEpoch(p, in.CurrentLeaderEpoch); err != nil {
+		if err := checkEpochButNone(p, in.CurrentLeaderEpoch); err != nil {
 			return err
 		}
 		if fresh != nil {

@@ -67,7 +67,8 @@ func (s *Server) describeConsumer(ctx context.Context, req *kmsg.ConsumerGroupDe
 func describedMember(view *projections.Cluster, m *groups.ConsumerMember, target groups.Assignment) kmsg.ConsumerGroupDescribeResponseGroupMember {
 	o := kmsg.NewConsumerGroupDescribeResponseGroupMember()
 	o.MemberID, o.InstanceID, o.RackID, o.MemberEpoch = m.ID, m.InstanceID, m.RackID, m.Epoch
-	o.ClientID, o.ClientHost, o.SubscribedTopics, o.SubscribedTopicRegex = m.ClientID, m.Host, m.Topics, m.Regex
+	regex := or(m.Regex, "") // none is told as empty, as by Kafka
+	o.ClientID, o.ClientHost, o.SubscribedTopics, o.SubscribedTopicRegex = m.ClientID, m.Host, m.Topics, &regex
 	o.Assignment.TopicPartitions, o.TargetAssignment.TopicPartitions = describedAssignment(view, m.Assigned), describedAssignment(view, target)
 	o.MemberType = memberConsumer
 	if m.Classic != nil {

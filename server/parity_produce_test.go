@@ -26,7 +26,7 @@ func TestProduceErrorsAsKafka(t *testing.T) {
 		want  string
 	}{
 		{"t", 7, good, "21 -1"}, {"none", 7, good, "3 -1"}, {"no name", -1, good, "3 -1"}, {"", -1, good, "3 -1"},
-		{"t", -1, control, "87 0"}, {"t", -1, torn, "2 -1"},
+		{"t", -1, control, "87 0"}, {"t", -1, torn, "2 -1"}, {"t", -1, good[:50], "87 -1"},
 	} {
 		p := c.ask(produceReq(tc.acks, tc.topic, tc.batch)).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 		if got := fmt.Sprint(p.ErrorCode, " ", p.LogStartOffset); got != tc.want {
@@ -76,6 +76,29 @@ func TestOddRequestsAsKafka(t *testing.T) {
 	dl.Version, dl.Topics = 1, []kmsg.DescribeLogDirsRequestTopic{{Topic: "t", Partitions: []int32{0, 0}}}
 	if got := c.ask(dl).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics[0].Partitions; len(got) != 1 {
 		t.Errorf("what is named twice is told %d times", len(got))
+	}
+	lo := kmsg.NewPtrListOffsetsRequest()
+	lo.Version, lo.ReplicaID = 5, -1
+	for _, n := range [][]int32{{0, 0}, {}, {1, 1}, {0}} { // of one topic and of another, turn by turn
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = "t"
+		for _, epoch := range n {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Timestamp, p.Partition, p.CurrentLeaderEpoch = -1, epoch, -2
+			rt.Partitions = append(rt.Partitions, p)
+		}
+		lo.Topics = append(lo.Topics, rt)
+	}
+	if got := c.ask(lo).(*kmsg.ListOffsetsResponse).Topics; len(got) != 1 || len(got[0].Partitions) != 2 || got[0].Partitions[0].ErrorCode != 42 {
+		t.Errorf("offsets of what stands twice: %+v", got)
+	}
+	lo.Topics = lo.Topics[3:]
+	if got := c.ask(lo).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].ErrorCode; got != 74 {
+		t.Errorf("offsets at leader epoch -2: error %d", got)
+	}
+	ft := fetchReq("none", 0, 0)
+	if got := c.ask(ft).(*kmsg.FetchResponse).Topics[0].Partitions[0].AbortedTransactions; got == nil {
+		t.Error("aborted transactions of no topic are null")
 	}
 	el := kmsg.NewPtrElectLeadersRequest()
 	el.Version, el.ElectionType, el.TimeoutMillis, el.Topics = 2, 9, 10_000, []kmsg.ElectLeadersRequestTopic{}

@@ -42,8 +42,8 @@ func meet(sides [2]*side) error {
 		s.symbols.cluster = s.cluster
 		s.awaitCoordinators()
 	}
-	defer sides[0].meetEpoch()
-	defer sides[1].meetEpoch()
+	defer sides[0].meetEpochs()
+	defer sides[1].meetEpochs()
 	common := map[int16]versions{}
 	for key, a := range told[0] {
 		if b, ok := told[1][key]; ok && kmsg.RequestForKey(key) != nil && min(a.max, b.max) >= max(a.min, b.min) {
@@ -58,11 +58,14 @@ func meet(sides [2]*side) error {
 	return nil
 }
 
-// meetEpoch learns the leader epoch of a new partition.
-func (s *side) meetEpoch() {
+// meetEpochs learns the leader epoch of a new partition, and the epoch of a new group's member.
+func (s *side) meetEpochs() {
 	s.create("first", 1)
 	if resp := s.metadata("first"); resp != nil {
 		s.symbols.firstEpoch = int64(resp.Topics[0].Partitions[0].LeaderEpoch)
+	}
+	if resp, ok := s.quiet(pulse(1, "first", ownMember+"first", 0, subscribing("first"))).(*kmsg.ConsumerGroupHeartbeatResponse); ok {
+		s.symbols.firstMember = int64(resp.MemberEpoch)
 	}
 }
 

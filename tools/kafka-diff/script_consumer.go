@@ -57,6 +57,11 @@ func consumerScript(s *side) {
 		a := beat("join", member(1), 0, subscribing("consumed"))
 		one := name(a, 1)
 		a = s.owned(v, group, one, a.MemberEpoch, id, 0, 1, 2, 3)
+		// A change of the subscription, so that there is an epoch before the present one.
+		a.MemberEpoch = beat("subscribe to more", one, a.MemberEpoch, func(r *kmsg.ConsumerGroupHeartbeatRequest) {
+			r.SubscribedTopicNames = []string{"consumed", "none-such"}
+		}).MemberEpoch
+		a = s.owned(v, group, one, a.MemberEpoch, id, 0, 1, 2, 3)
 		beat("heartbeat", one, a.MemberEpoch, nil)
 		described("one")
 		beat("all of it again", one, a.MemberEpoch, func(r *kmsg.ConsumerGroupHeartbeatRequest) {
@@ -67,20 +72,20 @@ func consumerScript(s *side) {
 		beat("an epoch to come", one, a.MemberEpoch+5, nil)
 		beat("an unknown member", ownMember+"x", 3, nil)
 		for _, cv := range s.served(kmsg.OffsetCommit.Int16()) {
-			for _, epoch := range []int32{a.MemberEpoch, a.MemberEpoch - 1, a.MemberEpoch + 5, -1} {
-				r := commit(cv, group, one, epoch, "consumed", 0, 5)
+			for _, e := range epochs(a.MemberEpoch) {
+				r := commit(cv, group, one, e.epoch, "consumed", 0, 5)
 				r.Version, r.Topics[0].TopicID = cv, id
-				s.ask(fmt.Sprint("commit, epoch ", epoch), r)
+				s.ask("commit, epoch "+e.label, r)
 			}
 			r := commit(cv, group, "", -1, "consumed", 1, 5)
 			r.Version, r.Topics[0].TopicID = cv, id
 			s.ask("commit of nobody", r)
 		}
 		for _, fv := range s.served(kmsg.OffsetFetch.Int16()) {
-			for _, epoch := range []int32{a.MemberEpoch, a.MemberEpoch - 1, a.MemberEpoch + 5, -1} {
+			for _, e := range epochs(a.MemberEpoch) {
 				r := fetchOffsets(fv, group, true, kmsg.OffsetFetchRequestGroupTopic{Topic: "consumed", TopicID: id, Partitions: []int32{0, 1, 2}})
-				r.Groups[0].MemberID, r.Groups[0].MemberEpoch = &one, epoch
-				s.ask(fmt.Sprint("offsets, epoch ", epoch), r)
+				r.Groups[0].MemberID, r.Groups[0].MemberEpoch = &one, e.epoch
+				s.ask("offsets, epoch "+e.label, r)
 			}
 		}
 		each(s, "offsets deleted while it is subscribed", func(r *kmsg.OffsetDeleteRequest) {
@@ -160,6 +165,17 @@ func (s *side) owned(version int16, group, member string, epoch int32, topic [16
 		return same && len(have.Partitions) == len(partitions)
 	})
 	return last
+}
+
+// epochs are member epochs that a request may come with.
+func epochs(now int32) []struct {
+	label string
+	epoch int32
+} {
+	return []struct {
+		label string
+		epoch int32
+	}{{"of now", now}, {"before", now - 1}, {"to come", now + 5}, {"of nobody", -1}}
 }
 
 func consumerWrongScript(s *side) {

@@ -87,8 +87,16 @@ func fetchScript(s *side) {
 		ask("more than there is, with a wait", func(r *kmsg.FetchRequest) { r.MinBytes, r.MaxWaitMillis = 1<<20, 100 })
 		ask("a negative wait", func(r *kmsg.FetchRequest) { r.MaxWaitMillis = -1 })
 		ask("a negative least", func(r *kmsg.FetchRequest) { r.MinBytes = -1 })
-		ask("as an unknown follower", func(r *kmsg.FetchRequest) { r.ReplicaID, r.ReplicaState.ID = 5, 5 })
-		ask("a request of debuggers", func(r *kmsg.FetchRequest) { r.ReplicaID, r.ReplicaState.ID = -2, -2 })
+		ask("as an unknown follower", func(r *kmsg.FetchRequest) { asReplica(r, 5) })
+		ask("a request of debuggers", func(r *kmsg.FetchRequest) { asReplica(r, -2) })
+	}
+}
+
+func asReplica(r *kmsg.FetchRequest, id int32) {
+	if r.Version < 15 {
+		r.ReplicaID = id
+	} else {
+		r.ReplicaState.ID = id
 	}
 }
 

@@ -84,7 +84,7 @@ func epochsScript(s *side) {
 	}
 	each(s, "nothing", func(r *kmsg.OffsetForLeaderEpochRequest) { r.ReplicaID = -1 })
 	each(s, "twice", func(r *kmsg.OffsetForLeaderEpochRequest) {
-		p := kmsg.OffsetForLeaderEpochRequestTopicPartition{CurrentLeaderEpoch: -1}
+		p := kmsg.OffsetForLeaderEpochRequestTopicPartition{CurrentLeaderEpoch: -1, LeaderEpoch: s.epoch(0)}
 		r.ReplicaID = -1
 		r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "ends", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{p, p}}}
 	})

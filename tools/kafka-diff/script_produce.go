@@ -34,7 +34,7 @@ func (s *side) produceVersions() []int16 { return s.served(kmsg.Produce.Int16())
 
 func produceScript(s *side) {
 	id := s.create("put", 2)
-	s.create("put-too", 1)
+	twice := s.create("put-twice", 28)
 	other := s.create("put-three", 1)
 	for _, v := range s.produceVersions() {
 		one := func(label string, acks int16, topic string, id [16]byte, partition int32, records []byte) {
@@ -65,11 +65,11 @@ func produceScript(s *side) {
 		}))
 		s.ask("a partition twice", request(v, func(r *kmsg.ProduceRequest) {
 			r.Acks = -1
-			r.Topics = []kmsg.ProduceRequestTopic{{Topic: "put", TopicID: id, Partitions: []kmsg.ProduceRequestTopicPartition{{Records: good}, {Records: good}}}}
+			r.Topics = []kmsg.ProduceRequestTopic{{Topic: "put-twice", TopicID: twice, Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 2 * int32(v), Records: good}, {Partition: 2 * int32(v), Records: good}}}}
 		}))
 		s.ask("a topic twice", request(v, func(r *kmsg.ProduceRequest) {
 			r.Acks = -1
-			t := kmsg.ProduceRequestTopic{Topic: "put", TopicID: id, Partitions: []kmsg.ProduceRequestTopicPartition{{Records: good}}}
+			t := kmsg.ProduceRequestTopic{Topic: "put-twice", TopicID: twice, Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 2*int32(v) + 1, Records: good}}}
 			r.Topics = []kmsg.ProduceRequestTopic{t, t}
 		}))
 		s.ask("no time", request(v, func(r *kmsg.ProduceRequest) {

@@ -293,7 +293,6 @@ func txnWrongScript(s *side) {
 				*r = *p.add(v, "txn-wrong", 0)
 				r.Transactions[0].VerifyOnly = true
 			}))
-			s.ask("no transactions", request(v, func(r *kmsg.AddPartitionsToTxnRequest) {}))
 		}
 	}
 	for _, v := range s.served(kmsg.AddOffsetsToTxn.Int16()) {

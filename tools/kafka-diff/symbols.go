@@ -15,18 +15,19 @@ import (
 // directories, and the wording of messages. The same ID is the same symbol everywhere, so that
 // it can still be told whether two answers mean the same thing.
 type symbols struct {
-	port       int64
-	firstEpoch int64  // the leader epoch of a new partition
-	address    string // of the broker
-	dir        string // of the brokers
-	cluster    string
-	began      time.Time
+	port        int64
+	firstEpoch  int64  // the leader epoch of a new partition
+	firstMember int64  // the epoch of the first member of a consumer group
+	address     string // of the broker
+	dir         string // of the brokers
+	cluster     string
+	began       time.Time
 
 	ids       map[[16]byte]string
 	names     map[string]int // how many topics of a name have been seen
 	members   map[string]string
 	producers map[int64]string
-	epochs    map[int64]string
+	sessions  map[int64]string
 }
 
 func newSymbols(address, dir string, began time.Time) *symbols {
@@ -34,7 +35,7 @@ func newSymbols(address, dir string, began time.Time) *symbols {
 	n, _ := strconv.ParseInt(port, 10, 64)
 	return &symbols{
 		port: n, address: address, dir: dir, began: began,
-		ids: map[[16]byte]string{}, names: map[string]int{}, members: map[string]string{}, producers: map[int64]string{}, epochs: map[int64]string{},
+		ids: map[[16]byte]string{}, names: map[string]int{}, members: map[string]string{}, producers: map[int64]string{}, sessions: map[int64]string{},
 	}
 }
 
@@ -128,8 +129,8 @@ func (s *symbols) text(name, v string) string {
 	case madeID.MatchString(v):
 		at := madeID.FindStringIndex(v)[0]
 		return v[:at] + s.symbol(s.members, v[at:], "member")
-	case madeShort.MatchString(v) && (name == "MemberID" || name == ""):
-		return s.symbol(s.members, v, "short member")
+	case madeShort.MatchString(v) && name == "MemberID":
+		return s.symbol(s.members, v, "member")
 	}
 	return strconv.Quote(v)
 }
@@ -156,6 +157,10 @@ func (s *symbols) number(name string, v int64) string {
 		return symbolOf(s.producers, v, "producer")
 	case leaderEpochs[name] && v >= s.firstEpoch:
 		return strconv.FormatInt(v-s.firstEpoch, 10)
+	case memberEpochs[name] && v >= s.firstMember:
+		return strconv.FormatInt(v-s.firstMember+1, 10)
+	case name == "SessionID" && v > 100:
+		return symbolOf(s.sessions, v, "session")
 	case name == "BrokerEpoch" && v > 0:
 		return "<epoch>"
 	case name == "FinalizedFeaturesEpoch" && v >= 0:
@@ -172,6 +177,9 @@ func (s *symbols) number(name string, v int64) string {
 
 // leaderEpochs are the fields that hold one. They are told from a new partition's on.
 var leaderEpochs = map[string]bool{"LeaderEpoch": true, "PartitionLeaderEpoch": true, "CurrentLeaderEpoch": true}
+
+// memberEpochs are those of a consumer group and of what is in it.
+var memberEpochs = map[string]bool{"MemberEpoch": true, "Epoch": true, "AssignmentEpoch": true, "GenerationIDOrMemberEpoch": true}
 
 // foreignProducer is the first of the producer IDs that scripts make up.
 const foreignProducer = 1 << 40
