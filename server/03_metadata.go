@@ -14,6 +14,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -37,6 +38,9 @@ type wanted struct {
 
 func (s *Server) metadata(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.MetadataRequest)
+	if idsTooEarly(req) {
+		return now(s.metadataRefused(req))
+	}
 	want, all := wantedTopics(req)
 	missing := s.toCreate(req, want)
 	if len(missing) == 0 {
@@ -67,7 +71,7 @@ func wantedTopics(req *kmsg.MetadataRequest) (want []wanted, all bool) {
 		switch byID := !w.id.IsZero(); {
 		case seen[key]:
 			continue
-		case byID && req.Version < 12, !byID && w.name == nil:
+		case !byID && w.name == nil:
 			w.err = kerr.InvalidRequest
 		case byID:
 			w.name = nil // the ID decides
@@ -167,8 +171,34 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 			resp.Topics = append(resp.Topics, s.metadataTopic(r, view, t))
 		}
 	}
+	told := map[projections.TopicID]bool{}
 	for i := range want {
-		resp.Topics = append(resp.Topics, s.metadataWanted(r, view, &want[i]))
+		t := s.metadataWanted(r, view, &want[i])
+		if t.ErrorCode == 0 && told[t.TopicID] {
+			continue // by its name and by its ID
+		}
+		told[t.TopicID] = true
+		resp.Topics = append(resp.Topics, t)
+	}
+	return resp
+}
+
+// idsTooEarly reports a request that names a topic by ID in a version that has the field and
+// no use for it.
+func idsTooEarly(req *kmsg.MetadataRequest) bool {
+	return (req.Version == 10 || req.Version == 11) && slices.ContainsFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool {
+		return t.Topic == nil || t.TopicID != [16]byte{}
+	})
+}
+
+// metadataRefused answers nothing of what a request asks.
+func (s *Server) metadataRefused(req *kmsg.MetadataRequest) kmsg.Response {
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.Version = req.Version
+	for i := range req.Topics {
+		t := kmsg.NewMetadataResponseTopic()
+		t.Topic, t.TopicID, t.ErrorCode = new(or(req.Topics[i].Topic, "")), req.Topics[i].TopicID, s.failure(kmsg.Metadata, kerr.InvalidRequest)
+		resp.Topics = append(resp.Topics, t)
 	}
 	return resp
 }
@@ -190,9 +220,6 @@ func (s *Server) metadataWanted(r *request, view *projections.Cluster, w *wanted
 	}
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = w.name, w.id
-	if out.Topic == nil && r.version < 12 {
-		out.Topic = new(string)
-	}
 	out.ErrorCode = s.failure(kmsg.Metadata, err)
 	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations && w.name != nil {
 		out.AuthorizedOperations = allTopicOps

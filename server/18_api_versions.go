@@ -28,7 +28,6 @@ var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9]
 func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ApiVersionsRequest)
 	resp := kmsg.NewPtrApiVersionsResponse()
-	resp.FinalizedFeaturesEpoch = featuresEpoch // clients ignore features at -1; it must never go back
 	if a := r.conn.auth; a != nil && a.stage == stageTokens {
 		resp.ErrorCode = s.failure(kmsg.ApiVersions, kerr.IllegalSaslState)
 		return a.fail(resp, fmt.Errorf("%w: ApiVersions within an exchange", kerr.IllegalSaslState))
@@ -38,6 +37,7 @@ func (s *Server) apiVersions(_ context.Context, r *request) (reply, error) {
 		s.metrics.failed(kmsg.ApiVersions, resp.ErrorCode)
 		return now(resp)
 	}
+	resp.FinalizedFeaturesEpoch = featuresEpoch // clients ignore features at -1; it must never go back
 	if req.Version >= 3 {
 		r.conn.software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
 	}

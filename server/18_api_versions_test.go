@@ -73,7 +73,7 @@ func TestApiVersionsErrors(t *testing.T) {
 			t.Errorf("%+v: error %d, %d keys", tc, resp.ErrorCode, len(resp.ApiKeys))
 		}
 		checkFeatures(t, tc.version, resp)
-		if resp.FinalizedFeaturesEpoch < 0 && tc.version >= 3 {
+		if (resp.FinalizedFeaturesEpoch >= 0) != (tc.want == 0) && tc.version >= 3 {
 			t.Errorf("%+v: features epoch %d", tc, resp.FinalizedFeaturesEpoch)
 		}
 	}

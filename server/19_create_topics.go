@@ -76,7 +76,7 @@ func (s *Server) judgeTopic(r *request, in *kmsg.CreateTopicsRequestTopic, twice
 
 func (s *Server) createOne(ctx context.Context, r *request, spec coordinator.TopicSpec, err error) kmsg.CreateTopicsResponseTopic {
 	out := kmsg.NewCreateTopicsResponseTopic()
-	out.Topic = spec.Name
+	out.Topic, out.Configs = spec.Name, []kmsg.CreateTopicsResponseTopicConfig{}
 	var t *projections.Topic
 	if err == nil {
 		t, err = s.createTopic(ctx, spec, r.msg.(*kmsg.CreateTopicsRequest).ValidateOnly)

@@ -21,7 +21,8 @@ var deleteRecordsAPI = api{key: kmsg.DeleteRecords, min: 0, max: 2, start: (*Ser
 func (s *Server) deleteRecords(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DeleteRecordsRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
-		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
+		// With one copy Kafka is done at once, whatever the timeout.
+		ctx, cancel := adminTimeout(ctx, max(req.TimeoutMillis, int32(minProduceWait.Milliseconds())))
 		defer cancel()
 		view := s.backend.View()
 		fresh := s.metrics.checked(s.backend.CheckFresh(ctx))

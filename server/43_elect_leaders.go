@@ -6,7 +6,7 @@ package server
 // election, preferred or unclean (ELECTION_NOT_NEEDED), and one whose leader does not
 // goes to the living broker that leads the fewest. Where none lives that is
 // PREFERRED_LEADER_NOT_AVAILABLE, or ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean. A null
-// list means all partitions, and lists in the answer those that needed it.
+// list means all partitions: the answer tells those that needed it, by topic, and lists all topics.
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 			err = fmt.Errorf("%w: election type %d is unknown", kerr.InvalidRequest, req.ElectionType)
 		}
 		view := s.backend.View()
-		asked := electable(view, req)
+		asked, topics := electable(view, req)
 		moves := make([]move, len(asked))
 		for i := range moves {
 			moves[i].err = err
@@ -41,8 +41,8 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 		if err == nil {
 			moves = elect(view, req.ElectionType, asked)
 		}
-		resp := s.elected(asked, s.moveAll(ctx, moves))
-		if r.refused != nil || len(asked) > 0 {
+		resp := s.elected(topics, asked, s.moveAll(ctx, moves))
+		if r.refused != nil || req.Topics == nil || len(req.Topics) > 0 {
 			resp.ErrorCode = s.failure(kmsg.ElectLeaders, err)
 		}
 		return resp
@@ -50,27 +50,25 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 }
 
 // elected is the answer that tells what became of each partition.
-func (s *Server) elected(asked []askedPartition, errs []error) *kmsg.ElectLeadersResponse {
+func (s *Server) elected(topics []string, asked []askedPartition, errs []error) *kmsg.ElectLeadersResponse {
 	resp := kmsg.NewPtrElectLeadersResponse()
-	resp.Topics = []kmsg.ElectLeadersResponseTopic{}
+	resp.Topics = make([]kmsg.ElectLeadersResponseTopic, len(topics))
+	for i := range topics {
+		resp.Topics[i].Topic = topics[i]
+	}
 	for i, a := range asked {
 		out := kmsg.NewElectLeadersResponseTopicPartition()
 		out.Partition = a.index
 		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.ElectLeaders, errs[i]), message(errs[i])
-		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Topic != a.name {
-			t := kmsg.NewElectLeadersResponseTopic()
-			t.Topic = a.name
-			resp.Topics = append(resp.Topics, t)
-		}
-		t := &resp.Topics[len(resp.Topics)-1]
+		t := &resp.Topics[a.at]
 		t.Partitions = append(t.Partitions, out)
 	}
 	return resp
 }
 
-// askedPartition is a partition as a request names it; topic is nil where there is none.
+// askedPartition is a partition as a request names it; its topic is nil where there is none.
 type askedPartition struct {
-	name  string
+	at    int // of its topic in the answer
 	topic *projections.Topic
 	index int32
 }
@@ -84,24 +82,27 @@ func (a *askedPartition) needed(view *projections.Cluster) bool {
 	return a.known() && !view.Alive(a.topic.Partitions[a.index].Leader)
 }
 
-// electable is what a request is about: of all partitions those that need it.
-func electable(view *projections.Cluster, req *kmsg.ElectLeadersRequest) (out []askedPartition) {
+// electable is what a request is about, of all partitions those that need it, and the topics
+// that are told of.
+func electable(view *projections.Cluster, req *kmsg.ElectLeadersRequest) (out []askedPartition, topics []string) {
 	if req.Topics == nil {
 		for _, t := range view.Topics() {
 			for i := range t.Partitions {
-				if a := (askedPartition{t.Name, t, int32(i)}); a.needed(view) {
+				if a := (askedPartition{len(topics), t, int32(i)}); a.needed(view) {
 					out = append(out, a)
 				}
 			}
+			topics = append(topics, t.Name)
 		}
 	}
 	for i := range req.Topics {
 		t := view.Topic(req.Topics[i].Topic)
 		for _, p := range req.Topics[i].Partitions {
-			out = append(out, askedPartition{req.Topics[i].Topic, t, p})
+			out = append(out, askedPartition{i, t, p})
 		}
+		topics = append(topics, req.Topics[i].Topic)
 	}
-	return out
+	return out, topics
 }
 
 // elect chooses who is to lead.

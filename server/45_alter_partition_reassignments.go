@@ -63,7 +63,7 @@ func (s *Server) reassignments(r *request, req *kmsg.AlterPartitionAssignmentsRe
 			case seen[at]:
 				m.err = fmt.Errorf("%w: the partition stands twice in the request", kerr.InvalidRequest)
 			default:
-				m = reassignment(view, req, &askedPartition{in.Topic, t, p.Partition}, p.Replicas)
+				m = reassignment(view, req, &askedPartition{i, t, p.Partition}, p.Replicas)
 			}
 			seen[at] = true
 			out = append(out, m)
@@ -75,7 +75,7 @@ func (s *Server) reassignments(r *request, req *kmsg.AlterPartitionAssignmentsRe
 func reassignment(view *projections.Cluster, req *kmsg.AlterPartitionAssignmentsRequest, a *askedPartition, replicas []int32) (m move) {
 	switch {
 	case !a.known():
-		m.err = fmt.Errorf("%w: %.300s-%d", kerr.UnknownTopicOrPartition, a.name, a.index)
+		m.err = fmt.Errorf("%w: partition %d", kerr.UnknownTopicOrPartition, a.index)
 	case replicas == nil:
 		m.err = kerr.NoReassignmentInProgress
 	default:

@@ -111,3 +111,48 @@ func TestOddRequestsAsKafka(t *testing.T) {
 		t.Error("no error has a message other than the empty one")
 	}
 }
+
+// What is told of topics in odd requests is what Kafka tells.
+func TestOddTopicsAsKafka(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	id := c.create("t", 1)
+
+	av := kmsg.NewPtrApiVersionsRequest()
+	av.Version = 4
+	if got := c.ask(av).(*kmsg.ApiVersionsResponse); got.ErrorCode != 42 || got.FinalizedFeaturesEpoch != -1 {
+		t.Errorf("a client without a name: %+v", got)
+	}
+	byID := kmsg.MetadataRequestTopic{TopicID: id}
+	for version, want := range map[int16]string{10: "42 42 0", 11: "42 42 0", 12: "0 1"} {
+		md := metadataReq(version, false, "t")
+		md.Topics = append(md.Topics, byID)
+		got := c.ask(md).(*kmsg.MetadataResponse)
+		told := ""
+		for _, rt := range got.Topics {
+			told += fmt.Sprint(rt.ErrorCode, " ")
+		}
+		if told += fmt.Sprint(len(got.Brokers)); told != want {
+			t.Errorf("version %d by name and by ID: %s, want %s", version, told, want)
+		}
+	}
+	el := kmsg.NewPtrElectLeadersRequest()
+	el.Version, el.TimeoutMillis = 2, 10_000
+	if got := c.ask(el).(*kmsg.ElectLeadersResponse).Topics; len(got) != 1 || len(got[0].Partitions) != 0 {
+		t.Errorf("an election of all: %+v", got)
+	}
+	el.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: "t", Partitions: []int32{0}}, {Topic: "t"}}
+	if got := c.ask(el).(*kmsg.ElectLeadersResponse).Topics; len(got) != 2 || len(got[0].Partitions) != 1 || len(got[1].Partitions) != 0 {
+		t.Errorf("an election of what stands twice: %+v", got)
+	}
+	dr := kmsg.NewPtrDeleteRecordsRequest()
+	dr.Version, dr.Topics = 2, []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{}}}}
+	if got := c.ask(dr).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode; got != 0 {
+		t.Errorf("records deleted in no time: error %d", got)
+	}
+	ct := kmsg.NewPtrCreateTopicsRequest()
+	ct.Version, ct.TimeoutMillis, ct.Topics = 7, 10_000, []kmsg.CreateTopicsRequestTopic{{Topic: "t", NumPartitions: 1, ReplicationFactor: 1}}
+	if got := c.ask(ct).(*kmsg.CreateTopicsResponse).Topics[0].Configs; got == nil {
+		t.Error("the configuration of a topic that is not made is null")
+	}
+}

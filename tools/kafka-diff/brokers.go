@@ -30,6 +30,13 @@ var settings = []string{
 	"broker.rack=rack-1",
 }
 
+// kafkasOwn are those that only Kafka has: groups are assigned at once, as by kaas.
+var kafkasOwn = []string{
+	"group.consumer.assignment.interval.ms=0",
+	"group.consumer.min.assignment.interval.ms=0",
+	"group.consumer.assignor.offload.enable=false",
+}
+
 const nodeID = 1
 
 // start starts both brokers and returns them, Kafka first, and what ends them.
@@ -72,7 +79,7 @@ func startKafka(_ context.Context, dir, addr string) (*child.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &kafka.Node{ID: id, Among: []string{id}, Addr: addr, Dir: fs, Settings: settings}
+	n := &kafka.Node{ID: id, Among: []string{id}, Addr: addr, Dir: fs, Settings: append(kafkasOwn, settings...)}
 	command, err := n.Command()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"net"
@@ -94,7 +95,7 @@ func (s *symbols) id(id [16]byte) string {
 		return "0"
 	}
 	if s.ids[id] == "" {
-		if id[0] == foreignID { // one that a script has made up
+		if id[0] == foreignID || bytes.Equal(id[:15], make([]byte, 15)) { // one that a script has made up
 			return fmt.Sprintf("%x", id)
 		}
 		s.ids[id] = fmt.Sprintf("<id %d>", len(s.ids)+1)

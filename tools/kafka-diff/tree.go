@@ -93,7 +93,7 @@ func (s *symbols) sliceOf(name string, v reflect.Value) *node {
 
 // identifying are the fields that tell one element of a list from another.
 var identifying = []string{
-	"Topic", "TopicName", "TopicID", "Partition", "Name", "ResourceType", "ResourceName", "ConfigName", "Feature", "ApiKey", "Group", "GroupID", "MemberID",
+	"Topic", "TopicName", "TopicID", "Partition", "Name", "Type", "ResourceType", "ResourceName", "ConfigName", "Feature", "ApiKey", "Group", "GroupID", "MemberID",
 	"TransactionalID", "NodeID", "ProducerID", "CoordinatorKey", "Key", "Dir", "PartitionIndex", "Principal", "Mechanism", "User", "FinalizedFeature",
 }
 
