@@ -100,7 +100,7 @@ func (c *offsetCommitCall) commit(ctx context.Context) error {
 		return err
 	}
 	err = shard.Commit(ctx, groupshard.Commit{Group: c.req.Group, MemberID: c.req.MemberID, InstanceID: c.req.InstanceID,
-		Generation: c.req.Generation, Topics: c.topics})
+		Generation: c.req.Generation, Topics: c.topics, Epochless: c.req.Version < 9})
 	switch {
 	case c.req.Version >= 9:
 		return err

@@ -2,8 +2,8 @@ package server
 
 // DescribeConfigs, key 32, versions 1 to 4.
 //
-// Topics, this broker, by the empty name what is set for all brokers, and consumer
-// groups and subscriptions to clients' metrics, whether or not they are there. A null or empty list of names means all. Every
+// Topics, this broker and its loggers, by the empty name what is set for all brokers, and
+// consumer groups and subscriptions to clients' metrics, whether or not they are there. A null or empty list of names means all. Every
 // name is shown with its source; synonyms (where the value comes from, strongest first),
 // and from version 3 documentation, only when asked for. An unknown topic is
 // UNKNOWN_TOPIC_OR_PARTITION, any other resource INVALID_REQUEST.
@@ -61,6 +61,11 @@ func (s *Server) configsOf(in *kmsg.DescribeConfigsRequestResource) ([]configVal
 			return nil, fmt.Errorf("%w: %.100q is not this broker", kerr.InvalidRequest, in.ResourceName)
 		}
 		return s.cfg.describeBroker(s.backend.View()), nil
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if err := s.checkLogger(in.ResourceName); err != nil {
+			return nil, err
+		}
+		return s.cfg.describeLoggers(), nil
 	case kmsg.ConfigResourceTypeGroupConfig:
 		if in.ResourceName == "" {
 			return nil, fmt.Errorf("%w: groups have no common configuration", kerr.InvalidRequest)

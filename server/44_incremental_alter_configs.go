@@ -4,7 +4,7 @@ package server
 //
 // Only the keys that are named change: SET and DELETE any, APPEND and SUBTRACT lists,
 // where a key that is not set counts as what it inherits. Resources as for
-// AlterConfigs.
+// AlterConfigs, and the loggers of the broker that is asked (KIP-412).
 
 import (
 	"context"

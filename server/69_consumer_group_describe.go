@@ -69,12 +69,24 @@ func describedMember(view *projections.Cluster, m *groups.ConsumerMember, target
 	o.MemberID, o.InstanceID, o.RackID, o.MemberEpoch = m.ID, m.InstanceID, m.RackID, m.Epoch
 	regex := or(m.Regex, "") // none is told as empty, as by Kafka
 	o.ClientID, o.ClientHost, o.SubscribedTopics, o.SubscribedTopicRegex = m.ClientID, m.Host, m.Topics, &regex
-	o.Assignment.TopicPartitions, o.TargetAssignment.TopicPartitions = describedAssignment(view, m.Assigned), describedAssignment(view, target)
+	o.Assignment.TopicPartitions, o.TargetAssignment.TopicPartitions = describedAssignment(view, held(m)), describedAssignment(view, target)
 	o.MemberType = memberConsumer
 	if m.Classic != nil {
 		o.MemberType = memberClassic
 	}
 	return o
+}
+
+// held is what a member has, with what it is to give up and may still have.
+func held(m *groups.ConsumerMember) groups.Assignment {
+	out := maps.Clone(m.Assigned)
+	for id, ps := range m.Revoking {
+		if out == nil {
+			out = groups.Assignment{}
+		}
+		out[id] = slices.Sorted(slices.Values(slices.Concat(out[id], ps)))
+	}
+	return out
 }
 
 func describedAssignment(view *projections.Cluster, a groups.Assignment) (out []kmsg.AssignmentTopicPartition) {

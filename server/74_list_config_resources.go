@@ -2,10 +2,10 @@ package server
 
 // ListConfigResources, key 74, versions 0 and 1 (KIP-1000, KIP-1142).
 //
-// The names of what can have a configuration: from version 1 topics, brokers, and
-// the groups and subscriptions to clients' metrics that something is set for, of the
-// types that are asked for, or all; version 0 asks for the subscriptions alone. There are
-// no broker loggers to configure. A type that Kafka does not list is UNSUPPORTED_VERSION.
+// The names of what can have a configuration: from version 1 topics, brokers, whose names
+// their loggers go by, too, and the groups and subscriptions to clients' metrics that
+// something is set for, of the types that are asked for, or all; version 0 asks for the
+// subscriptions alone. A type that Kafka does not list is UNSUPPORTED_VERSION.
 
 import (
 	"context"
@@ -49,9 +49,11 @@ func (s *Server) listConfigResources(_ context.Context, r *request) (reply, erro
 			add(kmsg.ConfigResourceTypeTopic, t.Name)
 		}
 	}
-	if wanted(kmsg.ConfigResourceTypeBroker) {
+	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger} {
 		for _, b := range view.Brokers() {
-			add(kmsg.ConfigResourceTypeBroker, strconv.Itoa(int(b.ID)))
+			if wanted(kind) {
+				add(kind, strconv.Itoa(int(b.ID)))
+			}
 		}
 	}
 	if wanted(kmsg.ConfigResourceTypeGroupConfig) {

@@ -333,14 +333,14 @@ func TestDescribeConfigs(t *testing.T) {
 		t.Errorf("log.retention.ms of the broker: %+v", v)
 	}
 	for what, tc := range map[string][2]int16{
-		"unknown topic":  {ask(kmsg.ConfigResourceTypeTopic, "none", false).ErrorCode, 3},
-		"other broker":   {ask(kmsg.ConfigResourceTypeBroker, "1", false).ErrorCode, 42},
-		"group":          {ask(kmsg.ConfigResourceTypeGroupConfig, "g", false).ErrorCode, 0},
-		"all groups":     {ask(kmsg.ConfigResourceTypeGroupConfig, "", false).ErrorCode, 42},
-		"unknown kind":   {ask(99, "x", false).ErrorCode, 42},
-		"client metrics": {ask(kmsg.ConfigResourceTypeClientMetrics, "x", false).ErrorCode, 0},
-		"all of those":   {ask(kmsg.ConfigResourceTypeClientMetrics, "", false).ErrorCode, 42},
-		"loggers":        {ask(kmsg.ConfigResourceTypeBrokerLogger, "0", false).ErrorCode, 42},
+		"unknown topic":   {ask(kmsg.ConfigResourceTypeTopic, "none", false).ErrorCode, 3},
+		"other broker":    {ask(kmsg.ConfigResourceTypeBroker, "1", false).ErrorCode, 42},
+		"group":           {ask(kmsg.ConfigResourceTypeGroupConfig, "g", false).ErrorCode, 0},
+		"all groups":      {ask(kmsg.ConfigResourceTypeGroupConfig, "", false).ErrorCode, 42},
+		"unknown kind":    {ask(99, "x", false).ErrorCode, 42},
+		"client metrics":  {ask(kmsg.ConfigResourceTypeClientMetrics, "x", false).ErrorCode, 0},
+		"all of those":    {ask(kmsg.ConfigResourceTypeClientMetrics, "", false).ErrorCode, 42},
+		"others' loggers": {ask(kmsg.ConfigResourceTypeBrokerLogger, "9", false).ErrorCode, 42},
 	} {
 		if tc[0] != tc[1] {
 			t.Errorf("%s: error %d, want %d", what, tc[0], tc[1])

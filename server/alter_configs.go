@@ -92,6 +92,8 @@ func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) 
 			return err
 		}
 		return s.alterBroker(ctx, a, validateOnly)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		return s.alterLoggers(a, validateOnly)
 	case kmsg.ConfigResourceTypeGroupConfig:
 		edit := s.edit(a, func(_ *projections.Cluster, next map[string]string) error { return s.cfg.checkGroupConfig(next) })
 		return s.backend.AlterGroupConfigs(ctx, a.name, edit, validateOnly)

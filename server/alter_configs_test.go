@@ -248,7 +248,7 @@ func TestAlterConfigsResources(t *testing.T) {
 		"group, append to no":  {kmsg.ConfigResourceTypeGroupConfig, "g", "APPEND consumer.session.timeout.ms=50000", 40},
 		"groups":               {kmsg.ConfigResourceTypeGroupConfig, "", "SET consumer.session.timeout.ms=50000", 42},
 		"client metrics":       {kmsg.ConfigResourceTypeClientMetrics, "m", "SET interval.ms=1", 42},
-		"logger":               {kmsg.ConfigResourceTypeBrokerLogger, "0", "SET root=DEBUG", 42},
+		"logger":               {kmsg.ConfigResourceTypeBrokerLogger, "9", "SET root=DEBUG", 42},
 		"unknown kind":         {99, "x", "SET a=1", 42},
 	} {
 		if code := c.alter(tc.kind, tc.name, false, tc.op); code != tc.code {
@@ -351,8 +351,8 @@ func TestListConfigResources(t *testing.T) {
 		code    int16
 		want    string
 	}{
-		{0, nil, 0, "16m 16n "}, {1, nil, 0, "2a 2b 43 16m 16n "}, {1, []int8{2, 2}, 0, "2a 2b "}, {1, []int8{4, 16}, 0, "43 16m 16n "},
-		{1, []int8{8, 32}, 0, ""}, {1, []int8{2, 99}, 35, ""}, {1, []int8{0}, 35, ""},
+		{0, nil, 0, "16m 16n "}, {1, nil, 0, "2a 2b 43 83 16m 16n "}, {1, []int8{2, 2}, 0, "2a 2b "}, {1, []int8{4, 16}, 0, "43 16m 16n "},
+		{1, []int8{8, 32}, 0, "83 "}, {1, []int8{2, 99}, 35, ""}, {1, []int8{0}, 35, ""},
 	} {
 		req := kmsg.NewPtrListConfigResourcesRequest()
 		req.Version, req.ResourceTypes = tc.version, tc.kinds

@@ -68,7 +68,7 @@ var kips = []kip{
 	{394, "Members learn their ID before they join", done, "", asks(is(kmsg.JoinGroup, 4))},
 	{396, "Offsets of groups listed and set by an admin", done, "", asks(is(kmsg.OffsetCommit, 2), is(kmsg.OffsetFetch, 1))},
 	{405, "Tiered storage", not, "The volume is the tier.", nil},
-	{412, "Log levels changed while a broker runs", not, "The resource BROKER_LOGGER is refused.", nil},
+	{412, "Log levels changed while a broker runs", partly, "There is one logger, root.", asks(is(kmsg.IncrementalAlterConfigs, 0))},
 	{430, "Operations that a client may do", partly, "All: there is no authorizer.", asks(is(kmsg.Metadata, 8), is(kmsg.DescribeGroups, 3))},
 	{447, "One transactional producer for many partitions", done, "", asks(is(kmsg.TxnOffsetCommit, 3), is(kmsg.OffsetFetch, 7))},
 	{455, "Reassignments by requests", partly, "They move leaders.", asks(is(kmsg.AlterPartitionAssignments, 0), is(kmsg.ListPartitionReassignments, 0))},

@@ -34,7 +34,9 @@ type Config struct {
 	LogDir      string
 	HTTP        string // empty: no http listener
 	ClusterID   string
-	LogLevel    slog.Level
+	LogLevel    slog.Level // at the start
+	// Logging is the level from then on; whoever logs is to go by it.
+	Logging *slog.LevelVar
 
 	HeartbeatInterval  time.Duration
 	SessionTimeout     time.Duration // without a heartbeat

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"sort"
 	"strings"
@@ -33,7 +34,7 @@ func LoadConfig(src Sources) (*Config, error) {
 			return nil, err
 		}
 	}
-	c := &Config{settings: map[string]setting{}, topicDefaults: map[string]string{}}
+	c := &Config{settings: map[string]setting{}, topicDefaults: map[string]string{}, Logging: new(slog.LevelVar)}
 	for _, k := range configKeys {
 		s, ok := given[k.name]
 		if !ok {
@@ -52,6 +53,7 @@ func LoadConfig(src Sources) (*Config, error) {
 			return nil, keyError(key, c.settings[key].source, err)
 		}
 	}
+	c.Logging.Set(c.LogLevel)
 	return c, nil
 }
 

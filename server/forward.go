@@ -36,7 +36,7 @@ var errHere = errors.New("this broker is the controller")
 
 // begin starts a request here, or has the controller answer it.
 func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
-	if !a.forward {
+	if !a.forward || onlyLoggers(r.msg) {
 		return a.start(s, ctx, r)
 	}
 	tags := tagsOf(r.msg)

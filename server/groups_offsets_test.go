@@ -59,7 +59,7 @@ func TestOffsetCommitEveryVersion(t *testing.T) {
 		if v >= 6 {
 			epoch = 4
 		}
-		wanted := groupshard.Commit{Group: "g", MemberID: "m", InstanceID: from(v, 7, &inst), Generation: 3, Topics: []groups.TopicOffsets{{Topic: id, Partitions: []groups.PartitionOffset{
+		wanted := groupshard.Commit{Group: "g", MemberID: "m", InstanceID: from(v, 7, &inst), Generation: 3, Epochless: v < 9, Topics: []groups.TopicOffsets{{Topic: id, Partitions: []groups.PartitionOffset{
 			{Partition: 0, Offset: 10, LeaderEpoch: epoch, Metadata: "meta", Expires: expires}, {Partition: 1, Offset: 11, LeaderEpoch: epoch, Expires: expires}}}}}
 		if !reflect.DeepEqual(asked, wanted) {
 			t.Errorf("version %d asks %+v, want %+v", v, asked, wanted)

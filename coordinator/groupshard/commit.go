@@ -19,6 +19,8 @@ type Commit struct {
 	InstanceID *string
 	Generation int32 // or the member's epoch, under the next-generation protocol
 	Topics     []groups.TopicOffsets
+	// Epochless says that the request's version knows no member epochs.
+	Epochless bool
 }
 
 // Commit commits offsets. Errors are kerr's, as CASES G-03 has them.
@@ -38,6 +40,9 @@ func (s *Shard) Commit(ctx context.Context, c Commit) error {
 // before the membership of the next generation.
 func (s *Shard) mayCommit(g *groups.Group, c Commit, txn bool) error {
 	if isConsumer(g) {
+		if m := g.Consumer.Members[c.MemberID]; m != nil && m.Classic == nil && c.Epochless {
+			return fmt.Errorf("%w: members of the next-generation protocol commit in version 9 or later", kerr.UnsupportedVersion)
+		}
 		return consumer.MayCommit(g, c.MemberID, c.InstanceID, c.Generation, txn, c.Topics)
 	}
 	if g == nil && c.Generation >= 0 && !s.isLive(c.Group) {

@@ -201,3 +201,25 @@ func TestMemberThatWasNotAnsweredHasADeadline(t *testing.T) {
 		}
 	})
 }
+
+// A member of the next-generation protocol commits where the request has a place for its
+// epoch; the last heartbeat of one is told no interval for another.
+func TestConsumerMembersAsKafka(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		topic := b.topic("t", 2)
+		sh := b.owner(1)
+		r := b.mustBeat(sh, "m", 0, nil)
+		c := Commit{Group: "g", MemberID: "m", Generation: r.MemberEpoch, Topics: offsets(topic, 1, 0), Epochless: true}
+		if err := sh.Commit(context.Background(), c); !errors.Is(err, kerr.UnsupportedVersion) {
+			t.Errorf("a commit without an epoch: %v", err)
+		}
+		c.Epochless = false
+		if err := sh.Commit(context.Background(), c); err != nil {
+			t.Error(err)
+		}
+		if r := b.mustBeat(sh, "m", -1, nil); r.HeartbeatInterval != 0 {
+			t.Errorf("who leaves is to send a heartbeat after %v", r.HeartbeatInterval)
+		}
+	})
+}

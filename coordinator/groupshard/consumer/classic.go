@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections/groups"
 )
@@ -46,12 +45,15 @@ func ClassicJoin(g *groups.Group, t Topics, cfg Config, now time.Time, r JoinReq
 	if err != nil {
 		return nil, JoinResponse{}, err
 	}
-	meta, err := d.checkProtocols(&r)
-	if err != nil {
+	if err := d.checkProtocols(&r); err != nil {
 		return nil, JoinResponse{}, err
 	}
 	if r.RequireKnownID && !known && r.InstanceID == nil {
 		return nil, JoinResponse{MemberID: r.MemberID, Generation: -1}, fmt.Errorf("group %q: %w", d.id, kerr.MemberIDRequired)
+	}
+	meta, err := subscription(r.Protocols)
+	if err != nil {
+		return nil, JoinResponse{}, fmt.Errorf("group %q: %w: %w", d.id, err, kerr.InconsistentGroupProtocol)
 	}
 	m := *before
 	m.ClientID, m.Host, m.RebalanceTimeout = r.ClientID, r.Host, r.RebalanceTimeout
@@ -89,16 +91,13 @@ func (d *draft) findClassic(r *JoinRequest, known bool) (*groups.ConsumerMember,
 
 // checkProtocols reads the subscription of a member whose protocols fit the other classic
 // members'.
-func (d *draft) checkProtocols(r *JoinRequest) (meta kmsg.ConsumerMemberMetadata, err error) {
+func (d *draft) checkProtocols(r *JoinRequest) error {
 	others := slices.DeleteFunc(slices.Collect(d.members()), func(m *groups.ConsumerMember) bool { return m.ID == r.MemberID })
 	fits := func(p groups.Protocol) bool { return supportedByAll(others, p.Name) }
 	if r.ProtocolType != embedded || !slices.ContainsFunc(r.Protocols, fits) {
-		return meta, fmt.Errorf("group %q and protocols of type %q: %w", d.id, r.ProtocolType, kerr.InconsistentGroupProtocol)
+		return fmt.Errorf("group %q and protocols of type %q: %w", d.id, r.ProtocolType, kerr.InconsistentGroupProtocol)
 	}
-	if meta, err = subscription(r.Protocols); err != nil {
-		return meta, fmt.Errorf("group %q: %w: %w", d.id, err, kerr.InconsistentGroupProtocol)
-	}
-	return meta, nil
+	return nil
 }
 
 // holder returns the member that has an ID, and the instance ID if one is given.

@@ -201,12 +201,15 @@ func TestClassicRequests(t *testing.T) {
 		do   func(*world) error
 		want *kerr.Error
 	}{
-		"join again":                   {join(func(r *JoinRequest) {}), nil},
-		"join, no protocols":           {join(func(r *JoinRequest) { r.Protocols = r.Protocols[:0] }), kerr.InconsistentGroupProtocol},
-		"join, not supported by all":   {join(func(r *JoinRequest) { r.MemberID, r.Protocols[0].Name, r.Protocols = "N", "x", r.Protocols[:1] }), kerr.InconsistentGroupProtocol},
-		"join, not a subscription":     {join(func(r *JoinRequest) { r.Protocols[0].Metadata = nil }), kerr.InconsistentGroupProtocol},
-		"join without an ID":           {join(func(r *JoinRequest) { r.MemberID, r.NewID = "", "N" }), nil},
-		"join, one needs an ID":        {join(func(r *JoinRequest) { r.MemberID, r.NewID, r.RequireKnownID = "", "N", true }), kerr.MemberIDRequired},
+		"join again":                 {join(func(r *JoinRequest) {}), nil},
+		"join, no protocols":         {join(func(r *JoinRequest) { r.Protocols = r.Protocols[:0] }), kerr.InconsistentGroupProtocol},
+		"join, not supported by all": {join(func(r *JoinRequest) { r.MemberID, r.Protocols[0].Name, r.Protocols = "N", "x", r.Protocols[:1] }), kerr.InconsistentGroupProtocol},
+		"join, not a subscription":   {join(func(r *JoinRequest) { r.Protocols[0].Metadata = nil }), kerr.InconsistentGroupProtocol},
+		"join without an ID":         {join(func(r *JoinRequest) { r.MemberID, r.NewID = "", "N" }), nil},
+		"join, one needs an ID":      {join(func(r *JoinRequest) { r.MemberID, r.NewID, r.RequireKnownID = "", "N", true }), kerr.MemberIDRequired},
+		"join, an ID comes first": {join(func(r *JoinRequest) {
+			r.MemberID, r.NewID, r.RequireKnownID, r.Protocols[0].Metadata = "", "N", true, nil
+		}), kerr.MemberIDRequired},
 		"join, static needs none":      {join(func(r *JoinRequest) { r.MemberID, r.NewID, r.RequireKnownID, r.InstanceID = "", "N", true, ptr("k") }), nil},
 		"join in a static place":       {join(func(r *JoinRequest) { r.MemberID, r.NewID, r.InstanceID = "", "N", ptr("i") }), nil},
 		"join in another's place":      {join(func(r *JoinRequest) { r.InstanceID = ptr("i") }), kerr.FencedInstanceID},

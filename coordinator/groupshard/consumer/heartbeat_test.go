@@ -23,6 +23,7 @@ func TestWhatARequestMustHold(t *testing.T) {
 	}{
 		"as it should be":              {func(r *HeartbeatRequest) {}, nil},
 		"no group":                     {func(r *HeartbeatRequest) { r.GroupID = "" }, kerr.InvalidRequest},
+		"a blank group":                {func(r *HeartbeatRequest) { r.GroupID = " " }, kerr.InvalidRequest},
 		"no member":                    {func(r *HeartbeatRequest) { r.MemberID = "" }, kerr.InvalidRequest},
 		"no member in version 0":       {func(r *HeartbeatRequest) { r.Version, r.MemberID, r.NewID = 0, "", "n" }, nil},
 		"no member, version 0, leaves": {func(r *HeartbeatRequest) { r.Version, r.MemberID, r.MemberEpoch = 0, "", -1 }, kerr.InvalidRequest},

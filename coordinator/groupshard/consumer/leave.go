@@ -12,7 +12,7 @@ func (d *draft) leave(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, er
 	if err != nil {
 		return nil, HeartbeatResponse{}, err
 	}
-	out := HeartbeatResponse{MemberID: m.ID, MemberEpoch: r.MemberEpoch, HeartbeatInterval: d.cfg.HeartbeatInterval}
+	out := HeartbeatResponse{MemberID: m.ID, MemberEpoch: r.MemberEpoch}
 	if r.MemberEpoch == away {
 		d.sendAway(m)
 		out.SessionTimeout = d.cfg.SessionTimeout

@@ -3,6 +3,7 @@ package consumer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -89,16 +90,19 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, kerr.InvalidRequest)...)
 }
 
+// blank is what Kafka takes for empty.
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
 // validate checks what can be seen from the request alone.
 func (r *HeartbeatRequest) validate(cfg Config) error {
 	switch {
-	case r.MemberID == "" && (r.Version >= 1 || r.MemberEpoch > 0 || r.MemberEpoch == leaving):
+	case blank(r.MemberID) && (r.Version >= 1 || r.MemberEpoch > 0 || r.MemberEpoch == leaving):
 		return invalid("the member ID is empty")
-	case r.GroupID == "":
+	case blank(r.GroupID):
 		return invalid("the group ID is empty")
-	case r.InstanceID != nil && *r.InstanceID == "":
+	case r.InstanceID != nil && blank(*r.InstanceID):
 		return invalid("the instance ID is empty")
-	case r.RackID != nil && *r.RackID == "":
+	case r.RackID != nil && blank(*r.RackID):
 		return invalid("the rack ID is empty")
 	case r.MemberEpoch < away:
 		return invalid("member epoch %d", r.MemberEpoch)

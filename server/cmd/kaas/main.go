@@ -86,7 +86,7 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-func logger(level slog.Level) *slog.Logger {
+func logger(level slog.Leveler) *slog.Logger {
 	if isatty.IsTerminal(os.Stderr.Fd()) {
 		return slog.New(tint.NewTextHandler(os.Stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly}))
 	}
@@ -99,7 +99,7 @@ func run(cfg *server.Config) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	log := logger(cfg.LogLevel)
+	log := logger(cfg.Logging)
 	slog.SetDefault(log)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
