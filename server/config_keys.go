@@ -21,13 +21,16 @@ type configKey struct {
 	def   string
 	kind  kmsg.ConfigType
 	topic string // the topic config it is the default of, if any
-	doc   string
-	set   func(*Config, string) error
-	scope scope
+	// unit and unitOf are of a key that says in other units what another says in milliseconds.
+	unit   time.Duration
+	unitOf string
+	doc    string
+	set    func(*Config, string) error
+	scope  scope
 }
 
 // configKeys is every key there is: the broker's own, and the defaults of topics.
-var configKeys = slices.Concat(brokerKeys, saslKeys, clusterKeys, groupKeys, quotaKeys, topicDefaultKeys())
+var configKeys = slices.Concat(brokerKeys, saslKeys, clusterKeys, groupKeys, quotaKeys, topicDefaultKeys(), unitKeys)
 
 // A key that is not connected to anything does not belong here: an unknown name
 // stops the broker, a dead one would lie.

@@ -45,6 +45,9 @@ func LoadConfig(src Sources) (*Config, error) {
 		}
 		c.settings[k.name] = s
 	}
+	if err := c.setUnits(given); err != nil {
+		return nil, err
+	}
 	if err := c.setScoped(given); err != nil {
 		return nil, err
 	}

@@ -154,6 +154,9 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"connections.max.idle.ms":                                     {"12", func(c *Config) bool { return c.MaxIdle == 12*time.Millisecond }}, // TestIdle
 		"max.connections":                                             {"13", func(c *Config) bool { return c.MaxConnections == 13 }},           // TestMaxConnections
 		"log.segment.bytes":                                           {"1048577", func(c *Config) bool { return c.partitionConfig(topic).SegmentBytes == 1048577 }},
+		"log.retention.minutes":                                       {"3", func(c *Config) bool { return c.topicDefaults["retention.ms"] == "180000" }},
+		"log.retention.hours":                                         {"2", func(c *Config) bool { return c.topicDefaults["retention.ms"] == "7200000" }},
+		"log.roll.hours":                                              {"2", func(c *Config) bool { return c.topicDefaults["segment.ms"] == "7200000" }},
 		"log.roll.ms":                                                 {"14", func(c *Config) bool { return c.partitionConfig(topic).SegmentAge == 14*time.Millisecond }},
 		"log.index.interval.bytes":                                    {"15", func(c *Config) bool { return c.partitionConfig(topic).IndexIntervalBytes == 15 }},
 		"max.decompressed.message.bytes":                              {"15", func(c *Config) bool { return c.partitionConfig(topic).MaxInflated == 15 }},

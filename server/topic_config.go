@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -82,6 +83,7 @@ func (c *Config) notActed() (keys []string) {
 type configValue struct {
 	name     string
 	value    string
+	millis   string // of a synonym in other units: what it comes to
 	source   kmsg.ConfigSource
 	kind     kmsg.ConfigType
 	doc      string
@@ -112,7 +114,7 @@ func (c *Config) describeTopic(view *projections.Cluster, set map[string]string)
 func shownConfig(v configValue) configValue {
 	v.source = kmsg.ConfigSourceDefaultConfig
 	if len(v.synonyms) > 0 {
-		v.value, v.source = v.synonyms[0].value, v.synonyms[0].source
+		v.value, v.source = cmp.Or(v.synonyms[0].millis, v.synonyms[0].value), v.synonyms[0].source
 	}
 	return v
 }
@@ -127,6 +129,9 @@ func (c *Config) brokerSynonyms(view *projections.Cluster, k *configKey) (syn []
 	}
 	if s := c.settings[k.name]; s.source != "" {
 		syn = append(syn, configValue{name: k.name, value: strings.TrimSpace(s.value), source: kmsg.ConfigSourceStaticBrokerConfig})
+	}
+	if units := c.unitSynonyms(k.name); len(units) > 0 {
+		return append(syn, units...)
 	}
 	return append(syn, configValue{name: k.name, value: k.def, source: kmsg.ConfigSourceDefaultConfig})
 }
