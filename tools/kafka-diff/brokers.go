@@ -40,18 +40,18 @@ var kafkasOwn = []string{
 const nodeID = 1
 
 // start starts both brokers and returns them, Kafka first, and what ends them.
-func start(ctx context.Context, dir string) (sides [2]*side, stop func(), err error) {
+func (p *plan) start(ctx context.Context, dir string) (sides [2]*side, stop func(), err error) {
 	var processes [2]*child.Process
 	stop = func() {
-		for _, p := range processes {
-			if p != nil {
-				p.End(syscall.SIGKILL, time.Minute) // the directories are of no use afterwards
+		for _, process := range processes {
+			if process != nil {
+				process.End(syscall.SIGKILL, time.Minute) // the directories are of no use afterwards
 			}
 		}
 	}
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
-	for i, run := range []func(context.Context, string, string) (*child.Process, error){startKafka, startKaas} {
+	for i, run := range []func(context.Context, string, string) (*child.Process, error){startKafka, p.startKaas} {
 		g.Go(func() error {
 			addr, err := child.FreeAddr()
 			if err != nil {
@@ -87,10 +87,13 @@ func startKafka(_ context.Context, dir, addr string) (*child.Process, error) {
 	return child.Start(child.Options{Command: command[0], Args: command[1:], Log: logTo("kafka")})
 }
 
-func startKaas(ctx context.Context, dir, addr string) (*child.Process, error) {
-	binary := filepath.Join(dir, "kaas.bin")
-	if err := child.Build(ctx, binary); err != nil {
-		return nil, err
+func (p *plan) startKaas(ctx context.Context, dir, addr string) (*child.Process, error) {
+	binary := p.kaas
+	if binary == "" {
+		binary = filepath.Join(dir, "kaas.bin")
+		if err := child.Build(ctx, binary); err != nil {
+			return nil, err
+		}
 	}
 	var args []string
 	for _, set := range append([]string{

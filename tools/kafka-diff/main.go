@@ -1,7 +1,7 @@
 // Command kafka-diff sends the same requests to Apache Kafka 4.4 and to kaas, and compares
 // their answers field by field.
 //
-//	kafka-diff [--only REGEXP] [--steps] [--dir DIRECTORY]
+//	kafka-diff [--only REGEXP] [--steps] [--kaas BINARY] [--dir DIRECTORY]
 //
 // It starts one broker of each with the same settings and runs scripts on both side by side:
 // every API that both serve, in every version, with valid and invalid arguments. What two
@@ -41,6 +41,7 @@ func main() {
 	}
 	cmd.Flags().StringVar(&p.only, "only", "", "run only the scripts whose names this `regexp` finds")
 	cmd.Flags().BoolVar(&p.steps, "steps", false, "print every step with both answers")
+	cmd.Flags().StringVar(&p.kaas, "kaas", "", "`binary` of the broker; built from this module if not given")
 	cmd.Flags().StringVar(&p.dir, "dir", filepath.Join(os.TempDir(), "kafka-diff-"+strconv.Itoa(os.Getpid())), "`directory` of the brokers, made and removed")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kafka-diff:", err)
@@ -52,6 +53,7 @@ func main() {
 type plan struct {
 	only  string
 	steps bool
+	kaas  string
 	dir   string
 }
 
@@ -67,7 +69,7 @@ func (p *plan) run(ctx context.Context, out io.Writer) error {
 	}
 	defer dir.Unmake()
 	defer removeTree(dir, ".")
-	sides, stop, err := start(ctx, dir.Root())
+	sides, stop, err := p.start(ctx, dir.Root())
 	if err != nil {
 		return err
 	}

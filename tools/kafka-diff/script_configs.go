@@ -176,6 +176,9 @@ func alterScript(s *side) {
 		{"metrics' unknown", resource{metricsKind, "m"}, []op{{"no.such", set, ptr("1")}}},
 		{"metrics added to", resource{metricsKind, "m"}, []op{{"metrics", add, ptr("a")}}},
 		{"no metrics'", resource{metricsKind, ""}, []op{{"interval.ms", set, ptr("1000")}}},
+		{"a logger that is not there", resource{loggerKind, "1"}, []op{{"no.such", set, ptr("DEBUG")}}},
+		{"another broker's logger", resource{loggerKind, "2"}, []op{{"root", set, ptr("DEBUG")}}},
+		{"all brokers' logger", resource{loggerKind, ""}, []op{{"root", set, ptr("DEBUG")}}},
 		{"a kind that is unknown", resource{99, "m"}, []op{{"a", set, ptr("1")}}},
 		{"kind 0", resource{0, "m"}, []op{{"a", set, ptr("1")}}},
 	} {

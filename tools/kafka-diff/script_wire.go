@@ -14,6 +14,9 @@ var wireScripts = []script{
 }
 
 func versionsScript(s *side) {
+	s.record("epochs of what is new", -1, 0, &node{fields: []field{
+		{"LeaderEpoch", leaf("%d", s.symbols.firstEpoch)}, {"MemberEpoch", leaf("%d", s.symbols.firstMember)},
+	}})
 	each(s, "a client's name", func(r *kmsg.ApiVersionsRequest) {
 		r.ClientSoftwareName, r.ClientSoftwareVersion = "diff", "1.0"
 	})
