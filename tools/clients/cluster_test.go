@@ -17,6 +17,9 @@ import (
 // foreign is the program that runs in the place of a broker of kaas, such as as-kafka.
 var foreign = os.Getenv(gate + "_BROKER")
 
+// running names brokers that run already, ONE;THREE.
+var running = os.Getenv(gate + "_RUNNING")
+
 // startTime is how long brokers may take to be ready.
 const startTime = 2 * time.Minute
 
@@ -24,6 +27,7 @@ const startTime = 2 * time.Minute
 type cluster struct {
 	t       *testing.T
 	brokers []*broker
+	mark    string // keeps names of topics apart from those of runs before
 }
 
 type broker struct {
@@ -31,6 +35,31 @@ type broker struct {
 	log        *bytes.Buffer // read when the process has ended
 	cmd        *exec.Cmd
 	done       chan struct{} // closed when the process has ended
+}
+
+// startClusters gives one broker and three, or those that run already.
+func startClusters(t *testing.T, program string) map[string]*cluster {
+	t.Helper()
+	if running == "" {
+		three := launchCluster(t, program, 3)
+		one := launchCluster(t, program, 1)
+		three.waitReady()
+		one.waitReady()
+		return map[string]*cluster{"one": one, "three": three}
+	}
+	one, three, ok := strings.Cut(running, ";")
+	if !ok {
+		t.Fatalf("%s_RUNNING=%s: not ONE;THREE", gate, running)
+	}
+	return map[string]*cluster{"one": runningCluster(one), "three": runningCluster(three)}
+}
+
+func runningCluster(bootstrap string) *cluster {
+	c := &cluster{mark: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)}
+	for addr := range strings.SplitSeq(bootstrap, ",") {
+		c.brokers = append(c.brokers, &broker{addr: addr})
+	}
+	return c
 }
 
 // launchCluster starts brokers 1 to n; one alone has no node.id.

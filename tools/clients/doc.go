@@ -9,6 +9,7 @@
 //	KAAS_CLIENTS_BROKER=FILE                   a program that runs in the broker's place: with
 //	                                           ../as-kafka the scripts show that they expect what
 //	                                           Apache Kafka does
+//	KAAS_CLIENTS_RUNNING='A;B,C,D'             runs the scripts against brokers that run already
 //	KAAS_CLIENTS_CLASSPATH=...                 jars of Kafka; java/pom.xml names them, Maven finds them
 //	KAAS_CLIENTS_UPDATE=1                      writes what was printed into the scripts where a cmp fails
 //
@@ -42,6 +43,9 @@
 // Commands and conditions besides testscript's:
 //
 //	until PATTERN PROGRAM ARG …   runs the program until its standard output matches
+//	shows [-any] FILE             the last standard output is the file, but for blanks: $NAME is the
+//	                              environment's, {{…}} a pattern; with -any in any order
+//	expand FILE                   puts the environment's values where $NAME is in the file
 //	cluster NAME N [KEY=VALUE …]  starts N more brokers of this script's own and sets $NAME to their list
 //	skip 'reason'                 is listed with its reason, which it must have
 //	[one] [three]                 which run it is

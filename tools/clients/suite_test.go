@@ -36,12 +36,7 @@ func TestScripts(t *testing.T) {
 	dir := t.TempDir()
 	scripts := readScripts(t)
 	tools := makeTools(t, dir, scripts)
-	three := launchCluster(t, tools.broker, 3)
-	one := launchCluster(t, tools.broker, 1)
-	clusters := map[string]*cluster{"one": one, "three": three}
-	for _, c := range clusters {
-		c.waitReady()
-	}
+	clusters := startClusters(t, tools.broker)
 	for _, kind := range []string{"one", "three"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +45,7 @@ func TestScripts(t *testing.T) {
 				Files:              namesFor(scripts, kind),
 				Setup:              r.setup,
 				Condition:          r.condition,
-				Cmds:               map[string]func(*testscript.TestScript, bool, []string){"until": until, "cluster": r.cluster},
+				Cmds:               map[string]func(*testscript.TestScript, bool, []string){"until": until, "shows": shows, "expand": expand, "cluster": r.cluster},
 				RequireUniqueNames: true,
 				UpdateScripts:      os.Getenv(gate+"_UPDATE") != "",
 				Deadline:           time.Now().Add(mostTime),
@@ -117,7 +112,7 @@ func (r *round) setup(env *testscript.Env) error {
 		"PATH="+r.tools.bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"BOOTSTRAP="+r.own.bootstrap(), fmt.Sprintf("BROKERS=%d", len(r.own.brokers)),
 		"ONE="+r.clusters["one"].bootstrap(), "THREE="+r.clusters["three"].bootstrap(),
-		"T="+name, "SUITE="+suite,
+		"T="+name+r.clusters["one"].mark, "SUITE="+suite,
 		"KAFKA_TOOLS="+r.tools.socket, "KAFKA_CLASSPATH="+r.tools.classPath,
 	)
 	env.Values[theT{}] = env.T().(scriptT).T
@@ -153,7 +148,10 @@ func (r *round) cluster(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // untilTime is how long what is waited for may take.
-const untilTime = time.Minute
+const (
+	untilTime  = time.Minute
+	untilPause = 200 * time.Millisecond // between two looks, which others on the machine pay for
+)
 
 // until runs a program again and again until its standard output matches.
 func until(ts *testscript.TestScript, neg bool, args []string) {
@@ -171,6 +169,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Since(began) > untilTime {
 			ts.Fatalf("not within %v (%v):\n%s", untilTime, err, out)
 		}
+		time.Sleep(untilPause)
 	}
 }
 

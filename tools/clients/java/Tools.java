@@ -59,7 +59,7 @@ public final class Tools {
         }
     }
 
-    /** What a main method runs into that asks for the end of its process. */
+    /** What a main method runs into that asks for the end of its process: what it catches, and prints of it, nobody sees. */
     private static final class Exited extends Error {
         Exited() {
             super("exit", null, false, false);
@@ -72,6 +72,8 @@ public final class Tools {
             System.err.println(message);
         }
         run.ends(code);
+        run.runHooks();
+        run.close();
         throw new Exited();
     }
 
@@ -157,9 +159,11 @@ public final class Tools {
             now.forEach(Runnable::run);
         }
 
+        /** Says the code. Nothing is flushed: a PrintStream keeps nothing back, and its lock is for others to hold. */
         private synchronized void close() {
-            System.out.flush();
-            System.err.flush();
+            if (closed) {
+                return;
+            }
             write('X', new byte[] {code.byteValue()}, 0, 1);
             closed = true;
             try {
