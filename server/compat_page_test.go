@@ -126,7 +126,7 @@ func groupConfigTable() []string {
 // liveTable is what of a broker can be changed while it runs.
 func liveTable() []string {
 	out := []string{"| name | default | meaning |", "| --- | --- | --- |"}
-	keys := slices.Clone(configKeys)
+	keys := alterableKeys()
 	slices.SortFunc(keys, func(a, b configKey) int { return cmp.Compare(a.name, b.name) })
 	for i := range keys {
 		if k := &keys[i]; k.live() {

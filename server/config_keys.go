@@ -22,11 +22,12 @@ type configKey struct {
 	kind  kmsg.ConfigType
 	topic string // the topic config it is the default of, if any
 	// unit and unitOf are of a key that says in other units what another says in milliseconds.
-	unit   time.Duration
-	unitOf string
-	doc    string
-	set    func(*Config, string) error
-	scope  scope
+	unit     time.Duration
+	unitOf   string
+	doc      string
+	set      func(*Config, string) error
+	scope    scope
+	throttle bool // one of throttleKeys
 }
 
 // configKeys is every key there is: the broker's own, and the defaults of topics.

@@ -31,7 +31,7 @@ var liveKeys = map[string]bool{
 	"producer.id.expiration.ms":           true,
 }
 
-func (k *configKey) live() bool { return k.topic != "" || liveKeys[k.name] }
+func (k *configKey) live() bool { return k.topic != "" || k.throttle || liveKeys[k.name] }
 
 // in is the configuration as the view changes it: what is set for this broker over
 // what is set for all, over its own. Without changes it is c itself.
@@ -71,7 +71,7 @@ func (c *Config) checkBrokerConfigs(view *projections.Cluster, set map[string]st
 	scratch := *c.in(view)
 	scratch.topicDefaults = maps.Clone(scratch.topicDefaults)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		k := keyNamed(name)
+		k := alterableKey(name)
 		switch {
 		case k == nil:
 			return fmt.Errorf("%w: unknown broker configuration %.200q", kerr.InvalidConfig, name)

@@ -133,14 +133,21 @@ func (c *Config) brokerSynonyms(view *projections.Cluster, k *configKey) (syn []
 	if units := c.unitSynonyms(k.name); len(units) > 0 {
 		return append(syn, units...)
 	}
+	if k.throttle {
+		return syn // which as in Kafka has no default
+	}
 	return append(syn, configValue{name: k.name, value: k.def, source: kmsg.ConfigSourceDefaultConfig})
 }
 
 // describeBroker shows every key of this broker.
 func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
-	for i := range configKeys {
-		k := &configKeys[i]
+	keys := alterableKeys()
+	for i := range keys {
+		k := &keys[i]
 		syn := c.brokerSynonyms(view, k)
+		if len(syn) == 0 {
+			continue
+		}
 		out = append(out, shownConfig(configValue{name: k.name, kind: k.kind, doc: k.doc, readOnly: !k.live(), synonyms: syn}))
 	}
 	for _, p := range c.placed {
@@ -153,8 +160,9 @@ func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
 // describeAllBrokers shows what is set for all brokers, and nothing else.
 func describeAllBrokers(view *projections.Cluster) (out []configValue) {
 	set := view.BrokerConfigs("")
-	for i := range configKeys {
-		k := &configKeys[i]
+	keys := alterableKeys()
+	for i := range keys {
+		k := &keys[i]
 		v, ok := set[k.name]
 		if !ok || !k.live() {
 			continue
