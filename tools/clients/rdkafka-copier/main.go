@@ -17,6 +17,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -96,7 +97,7 @@ func run(o options) error {
 	})
 	defer events.Wait()
 	defer p.Close()
-	if err := p.InitTransactions(nil); err != nil {
+	if err := p.InitTransactions(context.Background()); err != nil {
 		return fmt.Errorf("init: %w", err)
 	}
 	c, err := kafka.NewConsumer(&kafka.ConfigMap{
@@ -215,12 +216,12 @@ func (m *copier) commit() error {
 	for p, to := range m.next {
 		upTo = append(upTo, kafka.TopicPartition{Topic: &m.in, Partition: p, Offset: to})
 	}
-	err := again(func() error { return m.p.SendOffsetsToTransaction(nil, upTo, m.meta) })
+	err := again(func() error { return m.p.SendOffsetsToTransaction(context.Background(), upTo, m.meta) })
 	if err != nil {
 		return fmt.Errorf("send offsets: %w", err)
 	}
 	<-time.After(open)
-	if err := again(func() error { return m.p.CommitTransaction(nil) }); err != nil {
+	if err := again(func() error { return m.p.CommitTransaction(context.Background()) }); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
@@ -228,7 +229,7 @@ func (m *copier) commit() error {
 
 // abort aborts, and goes back to where the transaction began.
 func (m *copier) abort() error {
-	if err := again(func() error { return m.p.AbortTransaction(nil) }); err != nil {
+	if err := again(func() error { return m.p.AbortTransaction(context.Background()) }); err != nil {
 		return fmt.Errorf("abort: %w", err)
 	}
 	for p, at := range m.first {
