@@ -42,7 +42,9 @@
 //
 // Commands and conditions besides testscript's:
 //
-//	until PATTERN PROGRAM ARG …   runs the program until its standard output matches
+//	until PATTERN PROGRAM ARG …   runs the program until its standard output matches, since what one
+//	                              broker was told another learns later
+//	until @FILE PROGRAM ARG …     the same, as by shows -any
 //	shows [-any] FILE             the last standard output is the file, but for blanks: $NAME is the
 //	                              environment's, {{…}} a pattern; with -any in any order
 //	expand FILE                   puts the environment's values where $NAME is in the file

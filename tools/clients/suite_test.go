@@ -153,17 +153,16 @@ const (
 	untilPause = 200 * time.Millisecond // between two looks, which others on the machine pay for
 )
 
-// until runs a program again and again until its standard output matches.
+// until runs a program again and again until its standard output matches, or is as a file shows.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: until PATTERN PROGRAM ARG ...")
+		ts.Fatalf("usage: until PATTERN|@FILE PROGRAM ARG ...")
 	}
-	re, err := regexp.Compile("(?m)" + args[0])
-	ts.Check(err)
+	wanted := untilMatches(ts, args[0])
 	for began := time.Now(); ; {
 		err := ts.Exec(args[1], args[2:]...)
 		out := ts.ReadFile("stdout")
-		if err == nil && re.MatchString(out) {
+		if err == nil && wanted(out) {
 			return
 		}
 		if time.Since(began) > untilTime {
@@ -171,6 +170,16 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		time.Sleep(untilPause)
 	}
+}
+
+func untilMatches(ts *testscript.TestScript, what string) func(out string) bool {
+	if file, ok := strings.CutPrefix(what, "@"); ok {
+		want := words(os.Expand(ts.ReadFile(file), ts.Getenv))
+		return func(out string) bool { return compareLines(want, words(out), true) == "" }
+	}
+	re, err := regexp.Compile("(?m)" + what)
+	ts.Check(err)
+	return re.MatchString
 }
 
 // scriptT tells results what became of a script. The one that RunT is given has no script.
