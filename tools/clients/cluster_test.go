@@ -71,6 +71,8 @@ func launchCluster(t *testing.T, program string, n int, sets ...string) *cluster
 	for id := 1; id <= n; id++ {
 		b := &broker{addr: freeAddr(t), http: freeAddr(t), log: &bytes.Buffer{}, done: make(chan struct{})}
 		args := append([]string{"log.dirs=" + dir, "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + b.http, "log.level=info", "group.initial.rebalance.delay.ms=0"}, sets...)
+		// Members by the consumer protocol learn at their heartbeats what they are to do.
+		args = append(args, "group.consumer.heartbeat.interval.ms=200", "group.consumer.min.heartbeat.interval.ms=200")
 		if foreign != "" {
 			args = slices.DeleteFunc(args, func(s string) bool { return strings.HasPrefix(s, "log.level=") })
 		}
