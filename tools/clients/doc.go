@@ -30,7 +30,9 @@
 //     runs any class of the class path and of the directory java. They share a JVM, so that names
 //     of files must be absolute ($WORK/f); with "env KAFKA_TOOLS=own" one has a JVM of its own;
 //   - every main package of this module, by the name of its directory. It is built if a script
-//     names it.
+//     names it;
+//   - the programs in python, js and rust, by the names in languages_test.go. The packages that
+//     they need are installed in the user's cache, once for what their directory pins.
 //
 // The environment has:
 //
@@ -52,4 +54,12 @@
 //	skip 'reason'                 is listed with its reason, which it must have
 //	[one] [three]                 which run it is
 //	[kafka]                       Apache Kafka runs in the place of kaas
+//
+// # Clients
+//
+// For each client there is one program, which does all that package scenario asks for, and
+// prints a line for each: ok, or skip and why the client cannot. The scenarios stand in
+// scenario for Go, and again, in the same order, in python/scenario.py and js/scenario.mjs;
+// rust has those that its client can do. The script shared has all of them write one topic, and
+// each read all of it.
 package clients

@@ -36,6 +36,9 @@ func makeTools(t *testing.T, dir string, scripts []script) *tools {
 		g.Go(func() error { return w.build("../..", "0", w.broker, "./server/cmd/kaas") })
 	}
 	g.Go(func() error { return w.programs(scripts) })
+	for i := range languages {
+		g.Go(func() error { return w.others(i, scripts) })
+	}
 	if names(scripts, `kafka-[\w-]+|java`) {
 		g.Go(w.java)
 	}
