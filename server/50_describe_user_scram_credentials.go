@@ -63,6 +63,7 @@ func (s *Server) describedUser(user string, have []*projections.ScramCredential,
 	if err != nil {
 		return out
 	}
+	out.ErrorMessage = new(string) // as Kafka has it
 	for _, c := range have {
 		i := kmsg.NewDescribeUserSCRAMCredentialsResponseResultCredentialInfo()
 		i.Mechanism, i.Iterations = int8(c.Mechanism), c.Iterations

@@ -122,7 +122,7 @@ func (c *client) describeScram(users ...string) map[string]string {
 	}
 	out := map[string]string{}
 	for _, r := range resp.Results {
-		if out[r.User] = fmt.Sprint(r.ErrorCode); (r.ErrorMessage == nil) != (r.ErrorCode == 0) {
+		if out[r.User] = fmt.Sprint(r.ErrorCode); r.ErrorMessage == nil || (*r.ErrorMessage == "") != (r.ErrorCode == 0) {
 			c.t.Errorf("%q is told %v", r.User, r.ErrorMessage)
 		}
 		for _, i := range r.CredentialInfos {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 )
 
 type plain struct {
@@ -38,14 +37,14 @@ func (x *plainExchange) Step(message []byte) ([]byte, *User, error) {
 	x.over = true
 	parts := bytes.Split(message, []byte{0})
 	if len(parts) != 3 {
-		return nil, nil, errors.New("a message of PLAIN that is not three parts")
+		return nil, nil, refusef("Invalid SASL/PLAIN response: expected 3 tokens, got %d", len(parts))
 	}
 	user, password := string(parts[1]), parts[2]
 	switch {
 	case user == "":
-		return nil, nil, errors.New("no user is named")
+		return nil, nil, refusef("Authentication failed: username not specified")
 	case len(password) == 0:
-		return nil, nil, errors.New("the password is empty")
+		return nil, nil, refusef("Authentication failed: password not specified")
 	}
 	// Passwords of any length, and those of unknown users, take the same time to compare.
 	want, known := x.p.passwords[user]
