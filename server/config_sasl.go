@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/server/auth/jaas"
+	"kaas.dev/kaas/server/auth/oauth"
 	"kaas.dev/kaas/server/auth/sasl"
 )
 
@@ -20,6 +22,7 @@ type SASL struct {
 	// InterBroker is the mechanism by which this broker authenticates to others.
 	InterBroker string
 	Login       jaas.Entry // of one mechanism
+	OAuth       oauth.Settings
 	// MaxReceive bounds a request of who has not authenticated.
 	MaxReceive int64
 	// Reauth is how long an authentication is good; 0 for ever. FailureDelay is how long who
@@ -42,6 +45,56 @@ var saslKeys = []configKey{
 		func(c *Config, d time.Duration) { c.SASL.Reauth = d }), perMechanism),
 	millis32("connection.failed.authentication.delay.ms", "100", 0, "How long a client that fails to authenticate waits for the answer, and for the end of its connection.",
 		func(c *Config, d time.Duration) { c.SASL.FailureDelay = d }),
+}
+
+// oauthKeys are what listeners with OAUTHBEARER go by.
+var oauthKeys = []configKey{
+	scoped(text("sasl.oauthbearer.jwks.endpoint.url", "", "Where the keys are by which tokens are signed, as a JWKS: https, http, or file for a file.", setKeysURL), perMechanism),
+	scoped(millis32("sasl.oauthbearer.jwks.endpoint.refresh.ms", "3600000", 1, "How often those keys are loaded again.",
+		func(c *Config, d time.Duration) { c.SASL.OAuth.Refresh = d }), perMechanism),
+	scoped(millis32("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "100", 1, "How long after a try that failed the next follows; twice as long each time.",
+		func(c *Config, d time.Duration) { c.SASL.OAuth.Backoff = d }), perMechanism),
+	scoped(millis32("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "10000", 1, "The longest such pause, and how often a key that is missed is looked for.",
+		func(c *Config, d time.Duration) { c.SASL.OAuth.MaxBackoff = d }), perMechanism),
+	scoped(text("sasl.oauthbearer.expected.issuer", "", "The issuer that tokens must have. Empty: any.", func(c *Config, s string) error {
+		c.SASL.OAuth.Issuer = strings.TrimSpace(s)
+		return nil
+	}), perMechanism),
+	scoped(listed("sasl.oauthbearer.expected.audience", "", "Audiences, one of which tokens must have. Empty: any.", func(c *Config, s string) error {
+		c.SASL.OAuth.Audience = splitList(s)
+		return nil
+	}), perMechanism),
+	scoped(number("sasl.oauthbearer.clock.skew.seconds", "30", 0, 1<<20, "By how much the clock of the identity provider may differ.",
+		func(c *Config, n int64) { c.SASL.OAuth.Skew = time.Duration(n) * time.Second }), perMechanism),
+	scoped(text("sasl.oauthbearer.scope.claim.name", "scope", "The claim of tokens that has their scope.", func(c *Config, s string) error {
+		c.SASL.OAuth.ScopeClaim = strings.TrimSpace(s)
+		return nil
+	}), perMechanism),
+	scoped(text("sasl.oauthbearer.sub.claim.name", "sub", "The claim of tokens that has the user.", func(c *Config, s string) error {
+		c.SASL.OAuth.SubClaim = strings.TrimSpace(s)
+		return nil
+	}), perMechanism),
+	scoped(text("sasl.server.callback.handler.class", "", "For configurations made for Kafka: OAuthBearerValidatorCallbackHandler, which is what tokens are checked like in any case.", setHandler), perMechanism),
+}
+
+func setKeysURL(c *Config, s string) error {
+	s = strings.TrimSpace(s)
+	u, err := url.Parse(s)
+	if s != "" && (err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) || u.Host == "" && u.Scheme != "file" || u.Path == "" && u.Scheme == "file") {
+		return errors.New("it is no http://, https:// or file:// URL")
+	}
+	c.SASL.OAuth.URL = s
+	return nil
+}
+
+// validator is Kafka's class that checks signed tokens; its default would take unsigned ones.
+const validator = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+
+func setHandler(_ *Config, s string) error {
+	if s = strings.TrimSpace(s); s != "" && s != validator {
+		return fmt.Errorf("%q is not %s: there are no plugins", s, validator)
+	}
+	return nil
 }
 
 // password is a key whose value nobody is shown.
@@ -115,6 +168,8 @@ func (c *Config) checkMechanism(listener, mechanism string) (key string, err err
 	brokers := listener == c.InterBroker && mechanism == c.SASL.InterBroker
 	name := listenerPrefix + strings.ToLower(listener+"."+mechanism) + ".sasl.jaas.config"
 	switch {
+	case mechanism == sasl.OAuthBearer && c.at(listener, mechanism).SASL.OAuth.URL == "":
+		return c.setAt("sasl.oauthbearer.jwks.endpoint.url", place{listener, mechanism}), errors.New("it is to say where the keys are by which tokens are signed")
 	case login.Module == "" && brokers && mechanism != sasl.OAuthBearer:
 		return key, fmt.Errorf("%s is to say as whom this broker logs in to others", name)
 	case login.Module == "" && mechanism == sasl.Plain:

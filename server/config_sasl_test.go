@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/server/auth/oauth"
 	"kaas.dev/kaas/server/auth/sasl"
 )
 
@@ -19,12 +20,25 @@ const (
 
 func saslKeyRows() map[string]keyRow {
 	sasls := func(f func(SASL) bool) func(*Config) bool { return func(c *Config) bool { return f(c.SASL) } }
+	oauths := func(f func(oauth.Settings) bool) func(*Config) bool {
+		return func(c *Config) bool { return f(c.SASL.OAuth) }
+	}
 	return map[string]keyRow{
-		"sasl.enabled.mechanisms":                   {"plain,SCRAM-SHA-512", sasls(func(s SASL) bool { return len(s.Mechanisms) == 2 && s.Mechanisms[0] == sasl.Plain })},
-		"sasl.mechanism.inter.broker.protocol":      {"PLAIN", sasls(func(s SASL) bool { return s.InterBroker == sasl.Plain })},
-		"sasl.server.max.receive.size":              {"17", sasls(func(s SASL) bool { return s.MaxReceive == 17 })},
-		"connections.max.reauth.ms":                 {"18", sasls(func(s SASL) bool { return s.Reauth == 18*time.Millisecond })},
-		"connection.failed.authentication.delay.ms": {"19", sasls(func(s SASL) bool { return s.FailureDelay == 19*time.Millisecond })},
+		"sasl.oauthbearer.jwks.endpoint.url":                  {"file:///x", oauths(func(s oauth.Settings) bool { return s.URL == "file:///x" })},
+		"sasl.oauthbearer.jwks.endpoint.refresh.ms":           {"21", oauths(func(s oauth.Settings) bool { return s.Refresh == 21*time.Millisecond })},
+		"sasl.oauthbearer.jwks.endpoint.retry.backoff.ms":     {"22", oauths(func(s oauth.Settings) bool { return s.Backoff == 22*time.Millisecond })},
+		"sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": {"23", oauths(func(s oauth.Settings) bool { return s.MaxBackoff == 23*time.Millisecond })},
+		"sasl.oauthbearer.expected.issuer":                    {"me", oauths(func(s oauth.Settings) bool { return s.Issuer == "me" })},
+		"sasl.oauthbearer.expected.audience":                  {"a, b", oauths(func(s oauth.Settings) bool { return len(s.Audience) == 2 })},
+		"sasl.oauthbearer.clock.skew.seconds":                 {"24", oauths(func(s oauth.Settings) bool { return s.Skew == 24*time.Second })},
+		"sasl.oauthbearer.scope.claim.name":                   {"scp", oauths(func(s oauth.Settings) bool { return s.ScopeClaim == "scp" })},
+		"sasl.oauthbearer.sub.claim.name":                     {"who", oauths(func(s oauth.Settings) bool { return s.SubClaim == "who" })},
+		"sasl.server.callback.handler.class":                  {validator, func(*Config) bool { return true }}, // it changes nothing
+		"sasl.enabled.mechanisms":                             {"plain,SCRAM-SHA-512", sasls(func(s SASL) bool { return len(s.Mechanisms) == 2 && s.Mechanisms[0] == sasl.Plain })},
+		"sasl.mechanism.inter.broker.protocol":                {"PLAIN", sasls(func(s SASL) bool { return s.InterBroker == sasl.Plain })},
+		"sasl.server.max.receive.size":                        {"17", sasls(func(s SASL) bool { return s.MaxReceive == 17 })},
+		"connections.max.reauth.ms":                           {"18", sasls(func(s SASL) bool { return s.Reauth == 18*time.Millisecond })},
+		"connection.failed.authentication.delay.ms":           {"19", sasls(func(s SASL) bool { return s.FailureDelay == 19*time.Millisecond })},
 		"listener.name.plaintext.plain.sasl.jaas.config": {plainJAAS, func(c *Config) bool {
 			return c.at("PLAINTEXT", sasl.Plain).SASL.Login.Options["username"] == "kaas" && c.SASL.Login.Module == ""
 		}},
@@ -70,6 +84,10 @@ func TestConfigSASLRefused(t *testing.T) {
 		"brokers without one": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512"}, "sasl.mechanism.inter.broker.protocol"},
 		"brokers not enabled": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN"}, "not \"PLAIN\""},
 		"brokers as nobody":   {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512"}, "as whom"},
+		"unsigned tokens":     {[]string{"sasl.enabled.mechanisms=OAUTHBEARER"}, "sasl.oauthbearer.jwks.endpoint.url"},
+		"no such URL":         {[]string{"sasl.oauthbearer.jwks.endpoint.url=ftp://x/y"}, "sasl.oauthbearer.jwks.endpoint.url"},
+		"a plugin":            {[]string{"sasl.server.callback.handler.class=com.example.Mine"}, "no plugins"},
+		"brokers with tokens": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url=file:///x"}, "sasl.mechanism.inter.broker.protocol"},
 		"brokers half": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
 			"listener.name.out.scram-sha-512.sasl.jaas.config=" + scramModule + ` required username="kaas-secret";`}, "username and password"},
 	} {

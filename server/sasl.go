@@ -1,14 +1,17 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/server/auth"
+	"kaas.dev/kaas/server/auth/oauth"
 	"kaas.dev/kaas/server/auth/sasl"
 )
 
@@ -31,7 +34,7 @@ type saslListener struct {
 }
 
 // saslListeners are those of the configuration's listeners that have SASL, by name.
-func saslListeners(cfg *Config, view func() *projections.Cluster) map[string]*saslListener {
+func saslListeners(cfg *Config, view func() *projections.Cluster, log *slog.Logger) map[string]*saslListener {
 	out := map[string]*saslListener{}
 	for _, ep := range cfg.Listeners {
 		if !usesSASL(cfg.protocolOf(ep.Name)) {
@@ -43,14 +46,26 @@ func saslListeners(cfg *Config, view func() *projections.Cluster) map[string]*sa
 		for _, m := range own.Mechanisms {
 			with := cfg.at(ep.Name, m).SASL
 			l.reauth[m] = with.Reauth
-			l.mechanisms[m] = mechanism(m, &with, view)
+			l.mechanisms[m] = mechanism(m, &with, view, log.With("listener", ep.Name))
 		}
 		out[ep.Name] = l
 	}
 	return out
 }
 
-func mechanism(name string, with *SASL, view func() *projections.Cluster) sasl.Mechanism {
+// startSASL has mechanisms do what they do beside their clients, until draining begins.
+func (s *Server) startSASL() {
+	s.sasl = saslListeners(s.cfg, s.backend.View, s.log)
+	for _, l := range s.sasl {
+		for _, m := range l.mechanisms {
+			if r, ok := m.(interface{ Run(context.Context) }); ok {
+				s.wg.Go(func() { r.Run(s.serving) })
+			}
+		}
+	}
+}
+
+func mechanism(name string, with *SASL, view func() *projections.Cluster, log *slog.Logger) sasl.Mechanism {
 	find := func(user string, m projections.ScramMechanism) *projections.ScramCredential {
 		return view().ScramCredential(user, m)
 	}
@@ -59,6 +74,8 @@ func mechanism(name string, with *SASL, view func() *projections.Cluster) sasl.M
 		return sasl.NewScram(projections.ScramSHA256, find)
 	case sasl.ScramSHA512:
 		return sasl.NewScram(projections.ScramSHA512, find)
+	case sasl.OAuthBearer:
+		return oauth.New(with.OAuth, log)
 	default:
 		return sasl.NewPlain(with.Login.Users())
 	}

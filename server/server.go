@@ -66,13 +66,13 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		quota:   quota.New(cfg.Quota),
 		stop:    make(chan struct{}), disk: substrate.NewLane(1),
 	}
-	s.sasl = saslListeners(cfg, backend.View)
 	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns, s.mu.from = map[*conn]struct{}{}, map[netip.Addr]int64{}
 	s.wire, s.cut = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancel(s.wire)
 	s.serving, s.drain = context.WithCancel(s.life)
+	s.startSASL()
 	for i, ln := range lns {
 		s.wg.Go(func() { s.accept(i, ln) })
 	}
