@@ -91,6 +91,7 @@ type broker struct {
 	http string
 	log  *bytes.Buffer // of the running process; read when it has ended
 	sets []string      // settings besides these, key=value
+	opts []kgo.Opt     // of clients that it lets in
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 
@@ -156,7 +157,7 @@ func (b *broker) launch() {
 // waitReady waits until the broker answers a request.
 func (b *broker) waitReady() {
 	b.t.Helper()
-	cl := newClient(b.t, b.addr)
+	cl := newClient(b.t, b.addr, b.opts...)
 	defer cl.Close()
 	began := time.Now()
 	for time.Since(began) < startTime {
