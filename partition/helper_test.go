@@ -25,6 +25,12 @@ func TestMain(m *testing.M) {
 		if err == nil {
 			_, err = inflate(nil, codecZstd, b, 1000)
 		}
+		if err == nil {
+			_, err = inflate(nil, codecZstd, b, maxInflated)
+		}
+		if err == nil {
+			_, err = inflate(nil, codecZstd, b, maxInflated)
+		}
 		if err != nil {
 			panic(err)
 		}

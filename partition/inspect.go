@@ -54,11 +54,7 @@ func (p *Partition) inspect(cfg *Config, b batch) (batch, error) {
 	}
 	l := lookers.Get().(*looked)
 	defer lookers.Put(l)
-	raw, err := l.inflateTo(b, cfg.MaxInflated)
-	if err != nil {
-		return nil, refused(0, err.Error())
-	}
-	top, err := checkRecords(b, raw, cfg)
+	top, err := checkRecords(l, b, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +67,10 @@ func (p *Partition) inspect(cfg *Config, b batch) (batch, error) {
 	codec, other := codecNames[cfg.Compression.Type]
 	if !other || codec == b.attrs()&attrCodec {
 		return b, nil
+	}
+	raw, err := l.inflateTo(b, cfg.MaxInflated)
+	if err != nil {
+		return nil, refused(0, err.Error())
 	}
 	return recompress(cfg, b, raw, codec)
 }
@@ -91,27 +91,31 @@ func recompress(cfg *Config, b batch, raw []byte, codec uint16) (batch, error) {
 
 // checkRecords finds what Kafka refuses in the records of a batch just sent, and returns
 // their largest timestamp.
-func checkRecords(b batch, raw []byte, cfg *Config) (top int64, err error) {
-	it := recordIter{rest: raw}
-	var r record
+func checkRecords(l *looked, b batch, cfg *Config) (top int64, err error) {
 	n := int32(0)
 	top = math.MinInt64
 	keyless := &RecordsError{Cause: kerr.InvalidRecord}
-	for ; it.next(&r); n++ {
-		ts, fits := b.sentTime(&r)
+	bad := l.walk(b, cfg.MaxInflated, func(r *record) bool {
+		ts, fits := b.sentTime(r)
 		switch {
+		case n == b.count():
+			err = fmt.Errorf("%w: %w: the header says %d, and there are more", kerr.InvalidRecord, errRecords, n)
 		case cfg.Cleanup.Compact && r.key == nil:
 			keyless.add(n, "a record of a compacted topic must have a key")
 		case r.offset != int64(n):
-			return 0, refused(n, fmt.Sprintf("its offset delta is %d", r.offset))
+			err = refused(n, fmt.Sprintf("its offset delta is %d", r.offset))
 		case !fits && !cfg.LogAppendTime:
-			return 0, &RecordsError{Cause: kerr.InvalidTimestamp, Records: []RefusedRecord{{n, overflow(b, &r)}}}
+			err = &RecordsError{Cause: kerr.InvalidTimestamp, Records: []RefusedRecord{{n, overflow(b, r)}}}
 		}
 		top = max(top, ts)
-	}
+		n++
+		return err == nil
+	})
 	switch {
-	case it.err != nil:
-		return 0, refused(n, it.err.Error())
+	case err != nil:
+		return 0, err
+	case bad != nil:
+		return 0, refused(n, bad.Error())
 	case n != b.count():
 		return 0, fmt.Errorf("%w: %w: the header says %d, there are %d", kerr.InvalidRecord, errRecords, b.count(), n)
 	case len(keyless.Records) > 0:

@@ -130,6 +130,9 @@ func (b batch) sentTime(r *record) (ms int64, fits bool) {
 	return ms, (ms < b.baseTime()) == (r.tsDelta < 0)
 }
 
+// keptMost is the largest buffer that is kept: of wholeMost, and of what is found to be more.
+const keptMost = 2 * wholeMost
+
 // looked is what inspecting a batch's records takes, kept between batches.
 type looked struct {
 	buf []byte // of what was decompressed
@@ -151,11 +154,14 @@ func (l *looked) inflateTo(b batch, limit int) ([]byte, error) {
 		return b[batchHeader:], nil
 	}
 	raw, err := inflate(l.buf[:0], codec, b[batchHeader:], limit)
+	if raw != nil {
+		l.buf = raw
+	}
+	if cap(l.buf) > keptMost {
+		l.buf = nil // not kept: few are that large
+	}
 	if err != nil {
 		return nil, err
-	}
-	if l.buf = raw; cap(raw) > 4<<20 {
-		l.buf = nil // not kept: few are that large
 	}
 	return raw, nil
 }

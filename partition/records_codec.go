@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -55,23 +56,30 @@ var (
 	lz4Readers  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
 )
 
-// zstdReader may be used by any number of goroutines.
-var zstdReader = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxInflated))
-})
+// zstdReader may be used by any number of goroutines, and zstdSmall, which decompresses into
+// what room it is given and no further.
+var (
+	zstdReader = sync.OnceValues(func() (*zstd.Decoder, error) { return newZstdReader(false) })
+	zstdSmall  = sync.OnceValues(func() (*zstd.Decoder, error) { return newZstdReader(true) })
+)
 
-// readAll appends what r gives, at most limit bytes.
+func newZstdReader(within bool) (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxInflated), zstd.WithDecodeAllCapLimit(within))
+}
+
+// readAll appends what r gives, at most limit bytes. What is more is returned with its error,
+// for the sake of its buffer.
 func readAll(dst []byte, r io.Reader, limit int) ([]byte, error) {
 	from := len(dst)
 	for {
-		if len(dst) == cap(dst) {
-			dst = append(dst, 0)[:len(dst)]
+		if len(dst) == cap(dst) { // growing by little would leave a lot behind
+			dst = slices.Grow(dst, max(firstRoom, min(3*len(dst), limit+1-(len(dst)-from))))
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		switch {
 		case len(dst)-from > limit:
-			return nil, errBomb
+			return dst, errBomb
 		case errors.Is(err, io.EOF):
 			return dst, nil
 		case err != nil:
@@ -147,10 +155,6 @@ func isLZ4Frame(src []byte) bool {
 }
 
 func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
-	d, err := zstdReader()
-	if err != nil {
-		return nil, err
-	}
 	var h zstd.Header
 	if err := h.Decode(src); err != nil {
 		return nil, err
@@ -158,11 +162,44 @@ func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
 	if h.HasFCS && h.FrameContentSize > uint64(limit) {
 		return nil, errBomb
 	}
+	if limit <= wholeMost {
+		return inflateZstdWithin(dst, src, limit)
+	}
+	d, err := zstdReader()
+	if err != nil {
+		return nil, err
+	}
 	out, err := d.DecodeAll(src, dst)
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || err == nil && len(out)-len(dst) > limit {
 		return nil, errBomb
 	}
 	return out, err
+}
+
+// firstRoom is how much room a frame is given at first whose size is not known.
+const firstRoom = 64 << 10
+
+// inflateZstdWithin makes room only for as much as there turns out to be.
+func inflateZstdWithin(dst, src []byte, limit int) ([]byte, error) {
+	d, err := zstdSmall()
+	if err != nil {
+		return nil, err
+	}
+	from := len(dst)
+	for room := max(cap(dst)-from, firstRoom); ; room *= 8 {
+		room = min(room, limit)
+		dst = slices.Grow(dst, room)
+		out, err := d.DecodeAll(src, dst[:from:from+room])
+		switch {
+		case err == nil:
+			return out, nil
+		case room < limit: // whatever it is: the library has several words for too little room
+		case limit == wholeMost || errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			return dst, errBomb // or damaged, which is found out where there is room enough
+		default:
+			return nil, err
+		}
+	}
 }
 
 // Snappy comes as one block, or framed as by the Java library: 8 bytes of magic, two
@@ -201,8 +238,8 @@ func inflateBlock(dst, src []byte, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A block grows 64-fold at the very most.
-	if n > limit || n > 64*(len(src)+64) {
+	// A block grows 22-fold at the very most: 64 bytes are copied for three.
+	if n > limit || n > 22*(len(src)+64) {
 		return nil, errBomb
 	}
 	at := len(dst)

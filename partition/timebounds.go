@@ -123,19 +123,14 @@ func overflow(b batch, r *record) string {
 func (b batch) eachRecord(f func(r *record) bool) error {
 	l := lookers.Get().(*looked)
 	defer lookers.Put(l)
-	it, err := l.records(b)
-	if err != nil {
-		return err
-	}
-	var r record
-	n := int32(0)
-	for ; it.next(&r); n++ {
-		if !f(&r) {
-			return nil
-		}
-	}
-	if it.err == nil && n != b.count() {
+	n, all := int32(0), true
+	err := l.walk(b, maxInflated, func(r *record) bool {
+		n++
+		all = f(r)
+		return all
+	})
+	if err == nil && all && n != b.count() {
 		return fmt.Errorf("the header says %d, there are %d", b.count(), n)
 	}
-	return it.err
+	return err
 }

@@ -179,15 +179,17 @@ func (p *Partition) findRecord(s *segment, pos, limit int64, want func(place) bo
 	}
 	l := lookers.Get().(*looked)
 	defer lookers.Put(l)
-	it, err := l.records(b)
-	var r record
-	for err == nil && it.next(&r) {
-		if at := (place{b.base() + r.offset, b.timeOf(&r), b.epoch()}); want(at) {
-			return at, nil
+	found := nowhere
+	err := l.walk(b, maxInflated, func(r *record) bool {
+		at := place{b.base() + r.offset, b.timeOf(r), b.epoch()}
+		if want(at) {
+			found = at
+			return false
 		}
-	}
-	if whole := (place{b.base(), b.maxTime(), b.epoch()}); (err != nil || it.err != nil) && want(whole) {
+		return true
+	})
+	if whole := (place{b.base(), b.maxTime(), b.epoch()}); err != nil && want(whole) {
 		return whole, nil
 	}
-	return nowhere, nil
+	return found, nil
 }
