@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/auth"
 )
 
 var createDelegationTokenAPI = api{key: kmsg.CreateDelegationToken, min: 1, max: 3, start: (*Server).createDelegationToken}
@@ -17,7 +19,7 @@ var createDelegationTokenAPI = api{key: kmsg.CreateDelegationToken, min: 1, max:
 func (s *Server) createDelegationToken(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreateDelegationTokenRequest)
 	resp := kmsg.NewPtrCreateDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.CreateDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	resp.ErrorCode = s.failure(kmsg.CreateDelegationToken, tokensRefused(r.conn.listener, r.principal))
 	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = r.principal.Type, r.principal.Name
 	resp.PrincipalType, resp.PrincipalName = r.principal.Type, r.principal.Name
 	if or(req.OwnerPrincipalName, "") != "" {
@@ -28,11 +30,11 @@ func (s *Server) createDelegationToken(_ context.Context, r *request) (reply, er
 }
 
 // tokensRefused is why nothing can be done with delegation tokens. As in Kafka, who asks
-// without having said who he is learns no more than that
+// without having shown who he is learns no more than that
 // (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED); others are told that there are none
 // (DELEGATION_TOKEN_AUTH_DISABLED).
-func (c *Config) tokensRefused(listener string) error {
-	if c.protocolOf(listener) == plaintext {
+func tokensRefused(l *Endpoint, who auth.Principal) error {
+	if l.Protocol == plaintext || l.Protocol == overTLS && who == auth.Anonymous {
 		return kerr.DelegationTokenRequestNotAllowed
 	}
 	return kerr.DelegationTokenAuthDisabled

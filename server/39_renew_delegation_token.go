@@ -12,7 +12,7 @@ var renewDelegationTokenAPI = api{key: kmsg.RenewDelegationToken, min: 1, max: 2
 
 func (s *Server) renewDelegationToken(_ context.Context, r *request) (reply, error) {
 	resp := kmsg.NewPtrRenewDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.RenewDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	resp.ErrorCode = s.failure(kmsg.RenewDelegationToken, tokensRefused(r.conn.listener, r.principal))
 	resp.ExpiryTimestamp = -1
 	return now(resp)
 }

@@ -12,7 +12,7 @@ var expireDelegationTokenAPI = api{key: kmsg.ExpireDelegationToken, min: 1, max:
 
 func (s *Server) expireDelegationToken(_ context.Context, r *request) (reply, error) {
 	resp := kmsg.NewPtrExpireDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.ExpireDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	resp.ErrorCode = s.failure(kmsg.ExpireDelegationToken, tokensRefused(r.conn.listener, r.principal))
 	resp.ExpiryTimestamp = -1
 	return now(resp)
 }

@@ -12,6 +12,6 @@ var describeDelegationTokenAPI = api{key: kmsg.DescribeDelegationToken, min: 1, 
 
 func (s *Server) describeDelegationToken(_ context.Context, r *request) (reply, error) {
 	resp := kmsg.NewPtrDescribeDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.DescribeDelegationToken, s.cfg.tokensRefused(r.conn.listener.Name))
+	resp.ErrorCode = s.failure(kmsg.DescribeDelegationToken, tokensRefused(r.conn.listener, r.principal))
 	return now(resp)
 }

@@ -25,7 +25,7 @@ var tableRE = regexp.MustCompile(`(?s)(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- en
 func TestCompatibilityPage(t *testing.T) {
 	tables := map[string]func() []string{
 		"apis": apiTable, "left-out": leftOutTable, "inner": innerTable, "features": featureTable,
-		"topic-configs": topicConfigTable, "broker-configs": liveTable, "group-configs": groupConfigTable, "kips": kipTable,
+		"topic-configs": topicConfigTable, "broker-configs": liveTable, "group-configs": groupConfigTable, "tls-configs": tlsTable, "kips": kipTable,
 	}
 	b, err := os.ReadFile(compatPage)
 	if err != nil {
@@ -132,6 +132,15 @@ func liveTable() []string {
 		if k := &keys[i]; k.live() {
 			out = append(out, row("`"+k.name+"`", orNone(k.def), k.doc))
 		}
+	}
+	return out
+}
+
+// tlsTable is what a listener may be told about TLS.
+func tlsTable() []string {
+	out := []string{"| name | default | meaning |", "| --- | --- | --- |"}
+	for _, k := range tlsKeys() {
+		out = append(out, row("`"+k.name+"`", orNone(k.def), k.doc))
 	}
 	return out
 }

@@ -5,10 +5,12 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/server/quota"
+	"kaas.dev/kaas/server/tlsconf"
 )
 
 // Endpoint is one listener: its name and where it listens, or where clients are
@@ -17,7 +19,16 @@ type Endpoint struct {
 	Name string
 	Host string
 	Port int32
+
+	Protocol string            // one of protocols; of a listener, not of an advertised one
+	TLS      *tlsconf.Settings // nil where TLS is not spoken
 }
+
+// Secure reports whether TLS is spoken.
+func (e *Endpoint) Secure() bool { return strings.HasSuffix(e.Protocol, "SSL") }
+
+// SASL reports whether clients say by SASL who they are.
+func (e *Endpoint) SASL() bool { return strings.HasPrefix(e.Protocol, "SASL_") }
 
 func (e Endpoint) address() string { return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))) }
 
@@ -30,6 +41,7 @@ type Config struct {
 	Advertised []Endpoint // by the listener's name; of one that is missing see advertisesUsed
 	// InterBroker is the name of the listener that brokers use among themselves.
 	InterBroker string
+	betweenSec  string            // security.inter.broker.protocol, if it is given
 	protocols   map[string]string // security protocol by listener name
 	LogDir      string
 	HTTP        string // empty: no http listener
@@ -82,6 +94,7 @@ type Config struct {
 	FetchSessions   int64 // sessions held at once
 	FetchSessionAge time.Duration
 	MaxIdle         time.Duration
+	HandshakeTime   time.Duration // how long a client may take for the handshake of TLS
 	MaxConnections  int64
 	MaxPerIP        int64 // connections of one address, unless PerIP has it
 	PerIP           map[netip.Addr]int64

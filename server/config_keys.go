@@ -31,7 +31,7 @@ type configKey struct {
 }
 
 // configKeys is every key there is: the broker's own, and the defaults of topics.
-var configKeys = slices.Concat(brokerKeys, saslKeys, oauthKeys, clusterKeys, groupKeys, quotaKeys, topicDefaultKeys(), unitKeys)
+var configKeys = slices.Concat(brokerKeys, tlsKeys(), saslKeys, oauthKeys, clusterKeys, groupKeys, quotaKeys, topicDefaultKeys(), unitKeys)
 
 // A key that is not connected to anything does not belong here: an unknown name
 // stops the broker, a dead one would lie.
@@ -41,8 +41,9 @@ var brokerKeys = []configKey{
 	text("broker.rack", "", "Rack told to clients in metadata.", func(c *Config, s string) error { c.Rack = s; return nil }),
 	listed("listeners", "PLAINTEXT://:9092", "Where clients connect: NAME://HOST:PORT, several with commas between them.", setListeners),
 	listed("advertised.listeners", "", "Where the clients of each listener are told to connect. A listener that is not named: its own host, or the address the client used.", setAdvertised),
-	text("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", "The protocol of each listener, NAME:PROTOCOL with commas between them: PLAINTEXT or SASL_PLAINTEXT.", setProtocols),
-	text("inter.broker.listener.name", "", "The listener that brokers use among themselves. Empty: the first.", setInterBroker),
+	text("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL", "The protocol of each listener, NAME:PROTOCOL with commas between them: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.", setProtocols),
+	text("inter.broker.listener.name", "", "The listener that brokers use among themselves. Empty: that of security.inter.broker.protocol, or the first.", setInterBroker),
+	text("security.inter.broker.protocol", plaintext, "If given, and inter.broker.listener.name is not: brokers use the listener of this name among themselves.", setBetweenProtocol),
 	listed("log.dirs", "./kaas-data", "The shared volume: exactly one directory.", setLogDir),
 	text("http.listeners", ":8080", "HOST:PORT of /healthz, /readyz, /metrics and /debug/pprof. Empty: none.", setHTTP),
 	text("cluster.id", "", "The cluster the directory must belong to; a new directory takes it. Empty: any.", func(c *Config, s string) error {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -16,14 +17,11 @@ var wildcards = []string{"", "0.0.0.0", "::"}
 
 // Kafka's security protocols.
 const (
-	plaintext     = "PLAINTEXT"
-	saslPlaintext = "SASL_PLAINTEXT"
+	plaintext = "PLAINTEXT"
+	overTLS   = "SSL"
 )
 
-var protocols = []string{plaintext, "SSL", saslPlaintext, "SASL_SSL"}
-
-// servedProtocols are those of them that are served.
-var servedProtocols = []string{plaintext, saslPlaintext}
+var protocols = []string{plaintext, overTLS, "SASL_PLAINTEXT", "SASL_SSL"}
 
 // usesSASL reports whether who connects with a protocol has to authenticate by SASL.
 func usesSASL(protocol string) bool { return strings.HasPrefix(protocol, "SASL_") }
@@ -64,7 +62,7 @@ func endpoint(s string) (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("%q: port %q is not a number from 0 to 65535", s, port)
 	}
-	return Endpoint{strings.ToUpper(name), host, int32(n)}, nil
+	return Endpoint{Name: strings.ToUpper(name), Host: host, Port: int32(n)}, nil
 }
 
 func endpointNamed(eps []Endpoint, name string) *Endpoint {
@@ -109,15 +107,40 @@ func setInterBroker(c *Config, s string) error {
 	return nil
 }
 
+func setBetweenProtocol(c *Config, s string) error {
+	c.betweenSec = strings.ToUpper(strings.TrimSpace(s))
+	if !slices.Contains(protocols, c.betweenSec) {
+		return fmt.Errorf("%q is not one of %s", s, strings.Join(protocols, ", "))
+	}
+	return nil
+}
+
+// setBetween finds the listener that brokers use among themselves.
+func (c *Config) setBetween() (key string, err error) {
+	const byProtocol = "security.inter.broker.protocol"
+	given := c.settings[byProtocol].source != ""
+	switch {
+	case given && c.InterBroker != "":
+		return byProtocol, errors.New("and inter.broker.listener.name: only one of them can be")
+	case given && endpointNamed(c.Listeners, c.betweenSec) == nil:
+		return byProtocol, fmt.Errorf("listeners has none that is called %s", c.betweenSec)
+	case given:
+		c.InterBroker = c.betweenSec
+	case c.InterBroker == "":
+		c.InterBroker = c.Listeners[0].Name
+	}
+	return "", nil
+}
+
 // checkListeners judges the keys about listeners together, and names the one to blame.
 func checkListeners(c *Config) (key string, err error) {
-	for _, ep := range c.Listeners {
-		protocol := c.protocolOf(ep.Name)
-		switch {
-		case protocol == "":
+	for i := range c.Listeners {
+		ep := &c.Listeners[i]
+		if ep.Protocol = c.protocolOf(ep.Name); ep.Protocol == "" {
 			return "listeners", fmt.Errorf("listener %s has no protocol in listener.security.protocol.map", ep.Name)
-		case !slices.Contains(servedProtocols, protocol):
-			return "listeners", fmt.Errorf("listener %s: only %s are supported, not %s", ep.Name, strings.Join(servedProtocols, " and "), protocol)
+		}
+		if key, err := c.setTLS(ep); err != nil {
+			return key, err
 		}
 	}
 	for _, ep := range c.Advertised {
@@ -125,8 +148,8 @@ func checkListeners(c *Config) (key string, err error) {
 			return "advertised.listeners", fmt.Errorf("listeners has none that is called %s", ep.Name)
 		}
 	}
-	if c.InterBroker == "" {
-		c.InterBroker = c.Listeners[0].Name
+	if key, err := c.setBetween(); err != nil {
+		return key, err
 	}
 	if endpointNamed(c.Listeners, c.InterBroker) == nil {
 		return "inter.broker.listener.name", fmt.Errorf("listeners has none that is called %s", c.InterBroker)

@@ -75,6 +75,8 @@ func (c *Config) checkBrokerConfigs(view *projections.Cluster, set map[string]st
 		switch {
 		case k == nil:
 			return fmt.Errorf("%w: unknown broker configuration %.200q", kerr.InvalidConfig, name)
+		case !k.live() && strings.HasSuffix(name, "store.location"):
+			return fmt.Errorf("%w: %s cannot be changed while the broker runs: replace the file, which is read again by itself", kerr.InvalidRequest, name)
 		case !k.live():
 			return fmt.Errorf("%w: %s cannot be changed while the broker runs", kerr.InvalidRequest, name)
 		}

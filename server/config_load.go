@@ -34,7 +34,7 @@ func LoadConfig(src Sources) (*Config, error) {
 			return nil, err
 		}
 	}
-	c := &Config{settings: map[string]setting{}, topicDefaults: map[string]string{}, Logging: new(slog.LevelVar)}
+	c := &Config{HandshakeTime: handshakeTime, settings: map[string]setting{}, topicDefaults: map[string]string{}, Logging: new(slog.LevelVar)}
 	for _, k := range configKeys {
 		s, ok := given[k.name]
 		if !ok {

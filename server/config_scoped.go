@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,26 +86,65 @@ func checkName(name string) error {
 // setScoped reads the settings of listeners. Each is tried on its own, so that what is wrong
 // with one is told by its name.
 func (c *Config) setScoped(given map[string]setting) error {
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	weakestFirst := func(a, b string) int {
+		return cmp.Or(rank(given[a].source)-rank(given[b].source), strings.Compare(a, b))
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(given), weakestFirst) {
 		s := given[name]
 		k, at, ok := splitScoped(name)
 		if !ok || keyNamed(name) != nil {
 			continue
 		}
-		if endpointNamed(c.Listeners, at.listener) == nil {
+		if at.listener, ok = c.listenerCalled(at.listener, s.source); !ok {
 			return keyError(name, s.source, fmt.Errorf("listeners has none that is called %s", at.listener))
 		}
 		scratch := c.clone()
 		if err := k.set(scratch, s.value); err != nil {
 			return keyError(name, s.source, err)
 		}
-		if slices.ContainsFunc(c.placed, func(p placed) bool { return p.at == at && p.key == k }) {
-			return keyError(name, s.source, errors.New("it is set twice, in upper and lower case"))
+		if i := slices.IndexFunc(c.placed, func(p placed) bool { return p.at == at && p.key == k }); i >= 0 {
+			weaker := c.placed[i].name
+			if rank(c.settings[weaker].source) == rank(s.source) {
+				return keyError(name, s.source, errors.New("it is set twice, in upper and lower case"))
+			}
+			delete(c.settings, weaker)
+			c.placed = slices.Delete(c.placed, i, i+1)
 		}
 		c.placed = append(c.placed, placed{at, k, name, s.value})
 		c.settings[name] = s
 	}
 	return nil
+}
+
+// listenerCalled is the listener that a setting means. The environment has dots for the
+// underscores of its name, too.
+func (c *Config) listenerCalled(name, source string) (string, bool) {
+	if endpointNamed(c.Listeners, name) != nil {
+		return name, true
+	}
+	for _, ep := range c.Listeners {
+		if rank(source) == ofEnvironment && strings.ReplaceAll(ep.Name, "_", ".") == name {
+			return ep.Name, true
+		}
+	}
+	return name, false
+}
+
+// The ranks of sources: the higher wins.
+const (
+	ofFile = iota
+	ofEnvironment
+	ofSets
+)
+
+func rank(source string) int {
+	switch {
+	case source == "--set":
+		return ofSets
+	case strings.HasPrefix(source, "environment "):
+		return ofEnvironment
+	}
+	return ofFile
 }
 
 // clone is a configuration that keys can be set in.

@@ -53,7 +53,11 @@ func TestConfigBadInput(t *testing.T) {
 		{"node.id=2147483648", "not from"},
 		{"node.id=x", "whole number"},
 		{"listeners=", "NAME://HOST:PORT"},
-		{"listeners=SSL://:9092", "only PLAINTEXT and SASL_PLAINTEXT"},
+		{"security.inter.broker.protocol=TLS", "not one of PLAINTEXT"},
+		{"security.inter.broker.protocol=SSL", "none that is called SSL"},
+		{"listener.name.inside.ssl.client.auth=none", "none that is called INSIDE"},
+		{"listener.name.plaintext.ssl.no.such=1", "unknown name"},
+		{"listener.name.plaintext.node.id=1", "unknown name"},
 		{"listeners=PLAINTEXT://:9092,plaintext://:9093", "twice"},
 		{"listeners=INSIDE://:9092", "no protocol"},
 		{"listeners=PLAINTEXT://:9092,", "NAME://HOST:PORT"},
@@ -175,6 +179,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	}
 	maps.Copy(table, quotaKeyRows())
 	maps.Copy(table, clusterKeyRows())
+	maps.Copy(table, tlsKeyRows(t))
 	maps.Copy(table, groupKeyRows())
 	maps.Copy(table, saslKeyRows())
 	for _, k := range configKeys {

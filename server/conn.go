@@ -105,6 +105,10 @@ func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
 func (c *conn) serve() {
 	stop := context.AfterFunc(c.ctx, c.hangUp)
 	defer stop()
+	if err := c.secure(); err != nil {
+		c.refuse(err)
+		return
+	}
 	work, done := context.WithCancel(c.ctx)
 	defer done()
 	defer context.AfterFunc(c.s.life, done)()
@@ -142,16 +146,6 @@ func (c *conn) logEnd(err error) {
 
 // drain makes the reader stop soon.
 func (c *conn) drain() { _ = c.nc.SetReadDeadline(time.Unix(0, c.s.lastRead.Load())) }
-
-// hangUp closes the connection. One that a stop keeps from its first answer is reset, so
-// that its client tries again: an orderly end there is taken for a listener that speaks
-// another protocol.
-func (c *conn) hangUp() {
-	if tcp, ok := c.nc.(*net.TCPConn); ok && c.s.draining() && !c.answered.Load() {
-		_ = tcp.SetLinger(0)
-	}
-	c.nc.Close()
-}
 
 // read starts requests until the connection fails, drains, or breaks the protocol.
 func (c *conn) read() error {

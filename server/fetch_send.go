@@ -65,6 +65,9 @@ func (c *conn) sendPayload(p *payload) error {
 
 // isPeers reports errors that a socket gives, not a file.
 func isPeers(err error) bool {
+	if errors.As(err, new(peersError)) {
+		return true
+	}
 	for _, e := range []error{net.ErrClosed, os.ErrDeadlineExceeded, syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, syscall.ENOTCONN} {
 		if errors.Is(err, e) {
 			return true
@@ -121,5 +124,13 @@ func (c *conn) copyChunk(r *partition.Region, at int64) (int64, error) {
 	if err := r.ReadAt(b, at); err != nil {
 		return 0, err
 	}
-	return int64(len(b)), c.send(b)
+	if err := c.send(b); err != nil {
+		return 0, peersError{err}
+	}
+	return int64(len(b)), nil
 }
+
+// peersError is one of writing to a client, of which TLS has kinds of its own.
+type peersError struct{ error }
+
+func (e peersError) Unwrap() error { return e.error }

@@ -24,6 +24,8 @@ type metrics struct {
 	latency  *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
 	checks   *prometheus.CounterVec
+	// handshakes are those of TLS that failed.
+	handshakes *prometheus.CounterVec
 
 	// acceptWaits and addressWaits are for how long new connections have to wait, by listener.
 	acceptWaits, addressWaits *prometheus.HistogramVec
@@ -56,6 +58,8 @@ func newMetrics() *metrics {
 		topicIn:       counters("kafka_server_brokertopicmetrics_bytesin_total", "Bytes of batches acknowledged.", "topic"),
 		topicOut:      counters("kafka_server_brokertopicmetrics_bytesout_total", "Bytes of batches sent to consumers.", "topic"),
 	}
+	m.handshakes = counters("kaas_tls_handshake_failures_total", "TLS handshakes that failed, by listener and reason.", "listener", "reason")
+	m.registry.MustRegister(m.handshakes)
 	for why, name := range throttleNames {
 		m.throttled[why] = prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "kafka_server_" + name + "_throttle_time_seconds", Help: "How long clients were made to wait by their quotas of that kind, where they were.",

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/tlsconf"
 )
 
 // drainTime is how long what was started may take to be answered at a stop; with
@@ -31,6 +33,8 @@ type Node struct {
 	cfg     *Config
 	log     *slog.Logger
 	metrics *metrics
+	stores  map[string]*tlsconf.Store // of the listeners that speak TLS, by name
+	watch   *keyWatch
 	lns     []net.Listener
 	httpLn  net.Listener
 	http    *httpServer
@@ -41,11 +45,14 @@ type Node struct {
 }
 
 // Open starts a broker. Its order keeps a broker that must not start from changing
-// anything: addresses are bound first, then the volume is looked at, and only a
+// anything: keys are read and addresses bound first, then the volume is looked at, and only a
 // volume that may be used is written to. Errors are one line.
 func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
 	n := &Node{cfg: cfg, log: log, metrics: newMetrics()}
-	err := n.bind()
+	var err error
+	if n.stores, err = cfg.openTLS(); err == nil {
+		err = n.bind()
+	}
 	if err == nil {
 		err = n.open(ctx)
 	}
@@ -71,6 +78,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.metrics.watchCleaner(n.broker.CleanerStats)
 	n.ready.Store(n.broker)
+	n.watch = n.watchKeys()
 	n.server = Start(n.cfg, v.ID, broker{n.broker}, n.lns, n.metrics, n.log)
 	n.announce(v.ID)
 	return nil
@@ -138,6 +146,9 @@ func (n *Node) bind() error {
 		if err != nil {
 			return fmt.Errorf("listeners: %w", err)
 		}
+		if st := n.stores[ep.Name]; st != nil {
+			ln = tls.NewListener(ln, st.Server())
+		}
 		n.lns = append(n.lns, ln)
 	}
 	if n.cfg.HTTP == "" {
@@ -185,6 +196,7 @@ func (n *Node) options() coordinator.Options {
 		HistoryEntries:  int(n.cfg.HistoryEntries),
 		CheckInterval:   n.cfg.MetadataPoll,
 		InterBroker:     n.cfg.InterBroker,
+		Secure:          n.secureToPeers(),
 		Login:           n.cfg.login(),
 		LeaseDuration:   n.cfg.LeaseDuration, RenewDeadline: n.cfg.LeaseRenewDeadline, LeaseRetry: n.cfg.LeaseRetry,
 		FollowInterval:    n.cfg.MetadataPoll,
@@ -265,6 +277,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	n.server.Shutdown(dctx)
 	err := n.broker.Stop(ctx)
+	n.watch.stop(ctx)
 	if n.http != nil {
 		n.http.close()
 	}

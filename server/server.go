@@ -34,6 +34,8 @@ type Server struct {
 	refused atomic.Int64   // connections that are about to be closed: see admit
 	disk    substrate.Lane // of looks at the volume's size
 
+	refusals seldom // what is logged of handshakes that fail
+
 	life    context.Context // ends when handlers have to answer with what they know
 	end     context.CancelFunc
 	wire    context.Context // ends, a little later, when connections are cut

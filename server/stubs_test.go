@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/auth"
 )
 
 func TestUpdateFeatures(t *testing.T) {
@@ -118,12 +120,18 @@ func TestAlterReplicaLogDirs(t *testing.T) {
 
 // As soon as a listener tells who is there, its clients hear that there are no tokens.
 func TestTokensAreRefused(t *testing.T) {
-	c := &Config{protocols: map[string]string{"IN": "SASL_SSL", "OUT": plaintext}}
-	for listener, want := range map[string]error{
-		"IN": kerr.DelegationTokenAuthDisabled, "OUT": kerr.DelegationTokenRequestNotAllowed, "PLAINTEXT": kerr.DelegationTokenRequestNotAllowed,
+	for _, tc := range []struct {
+		protocol string
+		who      auth.Principal
+		want     error
+	}{
+		{plaintext, auth.Anonymous, kerr.DelegationTokenRequestNotAllowed},
+		{overTLS, auth.Anonymous, kerr.DelegationTokenRequestNotAllowed},
+		{overTLS, auth.User("CN=a"), kerr.DelegationTokenAuthDisabled},
+		{"SASL_SSL", auth.User("a"), kerr.DelegationTokenAuthDisabled},
 	} {
-		if err := c.tokensRefused(listener); err != want {
-			t.Errorf("%s: %v, want %v", listener, err, want)
+		if err := tokensRefused(&Endpoint{Protocol: tc.protocol}, tc.who); err != tc.want {
+			t.Errorf("%+v: %v", tc, err)
 		}
 	}
 }

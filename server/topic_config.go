@@ -152,6 +152,9 @@ func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
 	}
 	for _, p := range c.placed {
 		syn := []configValue{{name: p.name, value: strings.TrimSpace(p.value), source: kmsg.ConfigSourceStaticBrokerConfig}}
+		if p.key.scope != onlyMechanism {
+			syn = append(syn, c.brokerSynonyms(view, p.key)...)
+		}
 		out = append(out, shownConfig(configValue{name: p.name, kind: p.key.kind, doc: p.key.doc, readOnly: true, synonyms: syn}))
 	}
 	return out

@@ -24,7 +24,9 @@ var fileCalls = map[string][]string{
 
 // fileCallsAllowed are the places outside internal/substrate that may reach files,
 // none of them on the volume. Tests may look at a directory from outside anywhere.
-var fileCallsAllowed = []struct{ dir, call, reason string }{}
+var fileCallsAllowed = []struct{ dir, call, reason string }{
+	{"internal/hostfile", "os.Open", "keys and certificates, which are the host's and are read only"},
+}
 
 func TestFilesAreReachedThroughTheSubstrate(t *testing.T) {
 	tr := load(t)

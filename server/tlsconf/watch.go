@@ -1,0 +1,116 @@
+package tlsconf
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// pollEvery is how often files are looked at of which nobody tells.
+	pollEvery = 10 * time.Second
+	// settle is how long after a change they are read: who writes several, or one in pieces,
+	// is mostly done then.
+	settle = 200 * time.Millisecond
+)
+
+// Watch takes what changes in the stores' files, until ctx ends.
+func Watch(ctx context.Context, stores []*Store, log *slog.Logger) {
+	events, errs, stop := notices(stores, log)
+	defer stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	var due <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-events:
+			if !ok {
+				events = nil
+			} else if due == nil {
+				due = time.After(settle)
+			}
+		case _, ok := <-errs: // the next poll finds what was missed
+			if !ok {
+				errs = nil
+			}
+		case <-due:
+			due = nil
+			refreshAll(stores, log)
+		case <-poll.C:
+			refreshAll(stores, log)
+		}
+	}
+}
+
+// notices tells of changes in the directories of the files: a file that is replaced is
+// another one, and Kubernetes replaces the directory that links lead through.
+func notices(stores []*Store, log *slog.Logger) (<-chan fsnotify.Event, <-chan error, func()) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		log.Debug("changes of key files are found by polling alone", "err", err)
+		return nil, nil, func() {}
+	}
+	for _, st := range stores {
+		for _, file := range st.s.files() {
+			if err := w.Add(filepath.Dir(file)); err != nil {
+				log.Debug("changes of key files are found by polling alone", "file", file, "err", err)
+			}
+		}
+	}
+	return w.Events, w.Errors, func() { w.Close() }
+}
+
+func (s *Settings) files() (out []string) {
+	for _, f := range []string{s.keys.location, s.trust.location} {
+		if f != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func refreshAll(stores []*Store, log *slog.Logger) {
+	for _, st := range stores {
+		changed, err := st.refresh()
+		l := log.With("listener", st.s.Listener)
+		switch {
+		case err != nil && changed:
+			l.Error("new key files are not taken: what was read before stays in use", "err", err)
+		case changed:
+			leaf := st.Leaf()
+			l.Info("new key files are in use", "serial", leaf.SerialNumber.Text(16), "expires", leaf.NotAfter)
+		}
+	}
+}
+
+// refresh looks at the files. changed says that they are others than at the last look,
+// err why they are not taken.
+func (st *Store) refresh() (changed bool, err error) {
+	c, err := st.s.read()
+	if err != nil {
+		changed = err.Error() != st.complaint
+		if changed {
+			st.refusals.Add(1)
+		}
+		st.complaint = err.Error()
+		return changed, err
+	}
+	sum := c.sum()
+	if st.complaint = ""; sum == st.seen {
+		return false, nil
+	}
+	st.seen = sum
+	m, err := st.s.load(c, st.betweenBrokers)
+	if err != nil {
+		st.refusals.Add(1)
+		return true, err
+	}
+	st.now.Store(m)
+	st.reloads.Add(1)
+	return true, nil
+}
