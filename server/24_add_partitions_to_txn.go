@@ -137,7 +137,7 @@ func (c *joinCall) ask(ctx context.Context, verify bool) ([]error, error) {
 }
 
 func (c *joinCall) code(err error) int16 {
-	if c.version < 5 && errors.Is(err, kerr.TransactionAbortable) {
+	if c.version < 4 && errors.Is(err, kerr.TransactionAbortable) {
 		err = kerr.InvalidTxnState
 	}
 	return c.s.txnFailure(kmsg.AddPartitionsToTxn, c.version >= 2, err)

@@ -34,6 +34,9 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 		}
 		view := s.backend.View()
 		asked, topics := electable(view, req)
+		if err != nil && req.Topics == nil {
+			topics = nil
+		}
 		moves := make([]move, len(asked))
 		for i := range moves {
 			moves[i].err = err

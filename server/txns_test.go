@@ -166,9 +166,6 @@ func TestAddPartitionsToTxnBetweenBrokers(t *testing.T) {
 		req.Transactions[0].VerifyOnly = true
 		f.errs = []error{kerr.TransactionAbortable, nil}
 		want := int16(120)
-		if v < 5 {
-			want = 48
-		}
 		wantCodes(t, what+", verified", codes(t, c.ask(req)), want, 0)
 		wantCalls(t, what+", verified", f.take(), verifyCall(add))
 

@@ -396,8 +396,8 @@ func TestDescribeAndList(t *testing.T) {
 			{Filter{OpenFor: -1}, []string{"a", "b"}},
 			{Filter{OpenFor: -1, States: []txns.State{txns.Empty, txns.PrepareAbort}}, []string{"a"}},
 			{Filter{OpenFor: -1, Producers: []int64{b.ID, 99}}, []string{"b"}},
-			{Filter{OpenFor: 4 * time.Second}, []string{"b"}},
-			{Filter{OpenFor: 6 * time.Second}, nil},
+			{Filter{OpenFor: 4 * time.Second}, []string{"a", "b"}},
+			{Filter{OpenFor: 6 * time.Second}, []string{"a"}},
 			{Filter{OpenFor: -1, Match: func(id string) bool { return id == "a" }}, []string{"a"}},
 			{Filter{OpenFor: -1, Producers: []int64{a.ID}, States: []txns.State{txns.Ongoing}}, nil},
 		} {

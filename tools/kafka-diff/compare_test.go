@@ -29,7 +29,7 @@ func differences(a, b *symbols, kafka, kaas kmsg.Response) (out []string) {
 func twoSymbols() (a, b *symbols) {
 	now := time.UnixMilli(1_700_000_000_000)
 	a, b = newSymbols("127.0.0.1:1001", "/x/a", now), newSymbols("127.0.0.1:1002", "/x/b", now)
-	a.firstEpoch, b.firstEpoch = 1, 2
+	a.firstEpoch, b.firstEpoch, a.firstMember, b.firstMember = 1, 2, 1, 1
 	return a, b
 }
 

@@ -16,7 +16,9 @@ var intended = []intention{
 
 	// Messages and codes.
 	{path: `.*\.(ErrorMessage|ErrorRecords)`, kafka: `null|""`, kaas: `<text>|\[.*`, what: "More errors come with a message, and with the records that are to blame.", why: "Who reads it knows more."},
-	{path: `.*\.?ErrorMessage`, kafka: `""`, kaas: `null`, what: "Where there is no error its message may be null instead of empty.", why: "No client tells them apart."},
+	{api: `FindCoordinator.*`, path: `.*\.ErrorMessage`, kafka: `<text>|""`, kaas: `null`, what: silent, why: silentWhy},
+	{path: `.*\.ErrorMessage`, kafka: `""`, kaas: `null`, what: silent, why: silentWhy},
+	{path: `.*\.ErrorMessage`, kafka: `null`, kaas: `""`, what: silent, why: silentWhy},
 	{path: `.*\.ErrorCode`, kafka: `-1`,
 		what: "What Kafka answers with UNKNOWN_SERVER_ERROR gets an error that says what is wrong, or is taken for what it was meant to be.", why: "Nobody can act on that code."},
 
@@ -28,7 +30,22 @@ var intended = []intention{
 	{script: `metadata: to be made`, path: `.*\.ErrorCode`, kafka: `3`, kaas: `0`,
 		what: "Metadata waits for the topics that it makes.", why: "The client is spared a second request."},
 
+	{script: `metadata: neither ID nor name|odd Metadata: .*`, api: `Metadata v12`, what: "Metadata for neither a name nor an ID is INVALID_REQUEST for that topic alone.", why: "Kafka fails as a whole, with UNKNOWN_SERVER_ERROR."},
+
 	// Configurations.
+	{api: `(DescribeConfigs|CreateTopics).*`, path: `.*\["min.insync.replicas".*`, what: minISR, why: minISRWhy},
+	{script: `describe configs: 4 "".*`, path: `.*\.Configs`, kafka: `.*"min.insync.replicas".*`, what: minISR, why: minISRWhy},
+	{script: `alter configs: all brokers'`, api: `AlterConfigs.*`, kafka: `40`, kaas: `0`, what: minISR, why: minISRWhy},
+	{api: `DescribeConfigs.*`, path: `.*\["(flush.messages|log.flush.interval.messages)"\].*`,
+		what: "log.flush.interval.messages is 1 unless it is set.", why: "What is acknowledged is on stable storage; Kafka counts on replicas instead."},
+	{api: `DescribeConfigs.*`, path: `.*\["(log.retention.ms|log.retention.minutes|log.roll.ms|log.roll.hours|segment.ms|broker.rack|inter.broker.listener.name|advertised.listeners|sasl.jaas.config)"\].*`,
+		what: "Keys that Kafka shows as null have a value, or are among the synonyms.", why: "It is what acts."},
+	{api: `DescribeConfigs.*`, path: `.*\["(listener.security.protocol.map|listeners|log.dirs|node.id|queued.max.request.bytes|offsets.topic.num.partitions|transaction.state.log.num.partitions|sasl[^"]*|ssl[^"]*)"\].*`,
+		what: "Some of a broker's keys have another default, or cannot be changed while it runs.", why: "They are of listeners, of the volume, or of memory: what suits Kafka's does not suit kaas."},
+	{script: `describe configs: 32 .*`, path: `.*\["consumer.ass[^"]*"\].*`,
+		what: "consumer.assignment.interval.ms and consumer.assignor.offload.enable of a group have no broker's default.", why: "A new assignment is made at once."},
+	{script: `alter configs: added twice`, kafka: `0`, kaas: `40`, what: lists, why: listsWhy},
+	{script: `alter configs: added nothing`, kafka: `40`, kaas: `0`, what: lists, why: listsWhy},
 	{api: `DescribeConfigs.*`, script: `.*(4 "1"|4 "").*`, path: `.*\.Configs\[[^]]*\]`, kaas: `\(none\)`, what: keys, why: keysWhy},
 	{api: `DescribeConfigs.*`, script: `.*(4 "1"|4 "").*`, path: `.*\.Configs\[[^]]*\]`, kafka: `\(none\)`, what: keys, why: keysWhy},
 	{script: `alter configs: a broker's unknown`, kafka: `0`, kaas: `40`,
@@ -41,10 +58,14 @@ var intended = []intention{
 		what: "log.cleaner.threads may grow to any number at once.", why: "Kafka resizes a pool by a factor of two at most; there is none."},
 
 	// Produce.
-	{script: `produce: a (partition|topic) twice`, path: `.*#2\]`, kafka: `\(none\)`,
+	{script: `produce: a (partition|topic) twice|transactions, wrong: two producers|odd Produce: .*2 of them`, path: `.*#2\]`, kafka: `\(none\)`,
 		what: "A partition that stands twice in a Produce request gets both batches, or both answers.", why: "Kafka drops the first batch without a word."},
-	{script: `produce bad batches: (a byte too many|a batch and a half|a producer without an epoch|offsets that skip|the broker's time)`, kaas: `87|32|closed`,
-		what: "Batches are refused that Kafka stores or cuts: bytes behind the batch, offsets that are not in step, a producer ID without an epoch, append times from a producer.", why: "They lose records or confuse consumers. No known client sends them."},
+	{script: `produce bad batches: (a byte too many|a batch and a half|a producer without an epoch|offsets that skip|the broker's time)`, kafka: `0|no answer`, kaas: `87|32|closed`, what: strict, why: strictWhy},
+	{script: `transactions, wrong: no producer`, api: `Produce.*`, path: `.*\.ErrorCode`, kafka: `0`, kaas: `49`, what: strict, why: strictWhy},
+	{script: `odd Produce: Topics.Partitions.Records=.*`, path: `.*\.ErrorCode`, kafka: `2`, kaas: `3|100`,
+		what: "Whether there is a topic is told before what is wrong with a batch for it.", why: "No batch is looked at for nothing."},
+	{script: `(fetch: a partition twice|odd Fetch: .*2 of them)`, path: `.*`,
+		what: "A partition that stands twice in a Fetch request gets two answers.", why: "Each is right."},
 	{script: `produce in sequence: .*`, path: `.*\.LogAppendTime`, kaas: `-1`,
 		what: "A batch that is sent again is answered with LogAppendTime -1 where the topic keeps the producer's times.", why: "Kafka tells the producer's own time there."},
 	{api: `DescribeProducers.*`, path: `.*\.LastTimestamp`, kaas: `<now>`,
@@ -59,9 +80,21 @@ var intended = []intention{
 		what: "What only followers say in Fetch is not looked at.", why: "There are no followers."},
 	{script: `fetch in sessions: (deleted|made again|as the new one)`, path: `.*\.ErrorCode`, kafka: `3|103`, kaas: `100`,
 		what: "In a fetch session a topic that is deleted is UNKNOWN_TOPIC_ID.", why: "A session by ID knows no name that another topic could have."},
-	{script: `fetch in sessions: (an|of an) empty.*`, what: "A full fetch of nothing opens no session.", why: "There is nothing to remember."},
+	{script: `fetch( in sessions)?: (wrong and right|out of range)`, path: `.*(\[9\]|#2\])`, what: "Partitions of one topic stand together in a Fetch answer.", why: "Kafka begins a topic anew where another comes between."},
+	{script: `ends of epochs: .*epoch -2 at.*`, path: `.*\.(LeaderEpoch|EndOffset)`, what: "A leader epoch below -1 is unknown.", why: "There is none before the first."},
+	{script: `fetch of nothing: .*`, what: "A full fetch of nothing opens no session.", why: "There is nothing to remember."},
 	{script: `delete records: (at the end|before it|in the middle.*)`, api: `ListOffsets.*`, path: `.*\.(Offset|Timestamp|LeaderEpoch)`,
 		what: "The record with the largest timestamp is one that is still there.", why: "Kafka tells the offset of a deleted one."},
+
+	// Groups and transactions.
+	{script: `offsets: no partitions|markers: no topics`, kafka: `null`, what: "A topic without partitions in OffsetCommit, or a marker without topics, is answered as such.", why: "Kafka leaves it out."},
+	{script: `odd OffsetCommit: .*2 of them`, what: "A topic that stands twice in OffsetCommit is answered twice.", why: "In the order in which it was asked."},
+	{script: `groups listed and deleted: .*`, path: `.*\["(wrong|offsets-\d+|)"[^]]*\].*`,
+		what: "A group whose last offsets went with their topic, or that nobody has entered, is gone at once.", why: "There is nothing to keep; Kafka looks for such groups every ten minutes."},
+	{script: `transactions: .*init meanwhile`, path: `\.ErrorCode`, kafka: `51`, kaas: `0`,
+		what: "InitProducerId waits for the transaction that it aborts.", why: "A client is spared CONCURRENT_TRANSACTIONS and another try."},
+	{api: `TxnOffsetCommit.*`, path: `.*\.ErrorCode`, kafka: `47`, kaas: `90`,
+		what: "TxnOffsetCommit of a producer that is fenced is PRODUCER_FENCED.", why: "As from the transaction's coordinator; clients take INVALID_PRODUCER_EPOCH there for the same."},
 
 	// The cluster.
 	{api: `DescribeQuorum.*`, path: `.*\.(LeaderEpoch|HighWatermark|LogEndOffset)|.*\.Listeners\[.*`,
@@ -71,10 +104,18 @@ var intended = []intention{
 }
 
 const (
-	fewer    = "Fewer APIs and features are told."
-	fewerWhy = "They are in the table of what is left out."
-	inner    = "There are no topics __consumer_offsets and __transaction_state."
-	innerWhy = "Groups and transactions are kept in streams on the volume."
-	keys     = "A broker shows the keys that this build has."
-	keysWhy  = "A key that nothing acts on would lie."
+	silent    = "Where there is no error its message may be null, where Kafka has an empty one or NONE."
+	silentWhy = "No client tells them apart."
+	minISR    = "min.insync.replicas has no default of the cluster that is always set."
+	minISRWhy = "Kafka keeps it for eligible leader replicas; there are none."
+	lists     = "A list of a configuration holds each item once, and no empty one."
+	listsWhy  = "Kafka takes compact,compact in AlterConfigs; and what is empty adds nothing."
+	strict    = "Batches are refused that Kafka stores or cuts: bytes behind the batch, offsets out of step, a producer ID without an epoch, append times from a producer, a transaction without a producer."
+	strictWhy = "They lose records or confuse consumers. No known client sends them."
+	fewer     = "Fewer APIs and features are told."
+	fewerWhy  = "They are in the table of what is left out."
+	inner     = "There are no topics __consumer_offsets and __transaction_state."
+	innerWhy  = "Groups and transactions are kept in streams on the volume."
+	keys      = "A broker shows the keys that this build has."
+	keysWhy   = "A key that nothing acts on would lie."
 )

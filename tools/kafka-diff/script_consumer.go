@@ -222,9 +222,14 @@ func consumerWrongScript(s *side) {
 		s.ask("range", pulse(v, fmt.Sprint("cw-range-", v), member, 0, with(func(r *kmsg.ConsumerGroupHeartbeatRequest) {
 			r.ServerAssignor, r.RackID = ptr("range"), ptr("rack-1")
 		})))
-		s.ask("a regular expression", pulse(v, fmt.Sprint("cw-regex-", v), member, 0, with(func(r *kmsg.ConsumerGroupHeartbeatRequest) {
+		regex := fmt.Sprint("cw-regex-", v)
+		in := s.ask("a regular expression", pulse(v, regex, member, 0, with(func(r *kmsg.ConsumerGroupHeartbeatRequest) {
 			r.SubscribedTopicRegex = ptr("consumed-wr.*")
-		})))
+		}))).(*kmsg.ConsumerGroupHeartbeatResponse)
+		if in.MemberID != nil {
+			member = *in.MemberID
+		}
+		s.ask("its end", pulse(v, regex, member, -1, nil)) // Kafka looks for what it finds beside
 	}
 	for _, groups := range [][]string{{}, {""}, {"no-such"}, {"no-such", "no-such"}} {
 		each(s, fmt.Sprintf("described %q", groups), func(r *kmsg.ConsumerGroupDescribeRequest) { r.Groups = groups })

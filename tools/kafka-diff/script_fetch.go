@@ -11,6 +11,7 @@ import (
 var fetchScripts = []script{
 	{"fetch", fetchScript},
 	{"fetch in sessions", sessionScript},
+	{"fetch of nothing", emptyScript},
 }
 
 // get is a fetch from one partition.
@@ -92,6 +93,21 @@ func fetchScript(s *side) {
 	}
 }
 
+// emptyScript opens sessions of no partition.
+func emptyScript(s *side) {
+	for _, v := range s.served(kmsg.Fetch.Int16()) {
+		if v < 7 {
+			continue
+		}
+		r := get(v, "", [16]byte{}, 0, 0)
+		r.Topics, r.SessionEpoch = nil, 0
+		session := s.ask("a session", r).(*kmsg.FetchResponse).SessionID
+		r = get(v, "", [16]byte{}, 0, 0)
+		r.Topics, r.SessionID, r.SessionEpoch = nil, session, 1
+		s.ask("in it", r)
+	}
+}
+
 func asReplica(r *kmsg.FetchRequest, id int32) {
 	if r.Version < 15 {
 		r.ReplicaID = id
@@ -146,9 +162,6 @@ func sessionScript(s *side) {
 		})
 		ask("the end", -1, nil)
 		ask("after the end", 8, nil)
-		session = 0
-		session = ask("an empty session", 0, nil).SessionID
-		ask("of an empty one", 1, nil)
 		if v >= 13 {
 			session = 0
 			session = ask("a session of what is deleted", 0, all).SessionID

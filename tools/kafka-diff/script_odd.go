@@ -32,8 +32,11 @@ var oddScripts = func() (out []script) {
 // harmful are the fields that an odd value must not be put into: it would change the broker
 // for all that follows, or have it wait.
 var harmful = map[string]bool{
+	"AddPartitionsToTxn.Transactions=null":   true, // Kafka does not answer, nor the next
+	"AlterConfigs.Resources=2 of them":       true,
 	"UnregisterBroker.BrokerID=1":            true,
 	"Produce.Topics.Partitions.Records=null": true, // Kafka does not answer
+	`Metadata.Topics.Topic="no-such"`:        true, // it would be made
 }
 
 func (s *side) odd(key, version int16) { // a request that changes nothing for the others
@@ -66,6 +69,8 @@ func usual(req kmsg.Request) {
 		r.Topics[0].Partitions[0].Records = batch(nil, values("x")...)
 	case *kmsg.FetchRequest:
 		r.MaxWaitMillis = 0
+	case *kmsg.OffsetForLeaderEpochRequest:
+		r.Topics[0].Partitions[0].LeaderEpoch = 100
 	case *kmsg.JoinGroupRequest:
 		r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 6000, 6000
 	}

@@ -177,7 +177,7 @@ func (s *symbols) number(name string, v int64) string {
 }
 
 // leaderEpochs are the fields that hold one. They are told from a new partition's on.
-var leaderEpochs = map[string]bool{"LeaderEpoch": true, "PartitionLeaderEpoch": true, "CurrentLeaderEpoch": true}
+var leaderEpochs = map[string]bool{"LeaderEpoch": true, "PartitionLeaderEpoch": true, "CurrentLeaderEpoch": true, "CoordinatorEpoch": true}
 
 // memberEpochs are those of a consumer group and of what is in it.
 var memberEpochs = map[string]bool{"MemberEpoch": true, "Epoch": true, "AssignmentEpoch": true, "GenerationIDOrMemberEpoch": true}
