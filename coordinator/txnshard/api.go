@@ -169,8 +169,8 @@ func (s *Shard) Describe(ctx context.Context, id string) (*txns.Txn, error) {
 type Filter struct {
 	States    []txns.State // any of them
 	Producers []int64      // any of them
-	// OpenFor leaves out what is open and has not been for longer; negative if not set. What is
-	// not open stays, as with Kafka.
+	// OpenFor leaves out what began less long ago; negative if not set. What has not begun
+	// stays, as with Kafka.
 	OpenFor time.Duration
 	Match   func(id string) bool
 }
@@ -196,6 +196,6 @@ func (s *Shard) List(ctx context.Context, f Filter) ([]*txns.Txn, error) {
 func (f Filter) passes(t *txns.Txn, now int64) bool {
 	return (len(f.States) == 0 || slices.Contains(f.States, t.State)) &&
 		(len(f.Producers) == 0 || slices.Contains(f.Producers, t.ProducerID)) &&
-		(f.OpenFor < 0 || !t.Open() || now-t.Started > f.OpenFor.Milliseconds()) &&
+		(f.OpenFor < 0 || t.Started == txns.NotStarted || now-t.Started > f.OpenFor.Milliseconds()) &&
 		(f.Match == nil || f.Match(t.ID))
 }

@@ -30,7 +30,7 @@ var intended = []intention{
 	{script: `metadata: to be made`, path: `.*\.ErrorCode`, kafka: `3`, kaas: `0`,
 		what: "Metadata waits for the topics that it makes.", why: "The client is spared a second request."},
 
-	{script: `metadata: neither ID nor name|odd Metadata: .*`, api: `Metadata v12`, what: "Metadata for neither a name nor an ID is INVALID_REQUEST for that topic alone.", why: "Kafka fails as a whole, with UNKNOWN_SERVER_ERROR."},
+	{script: `metadata: neither ID nor name`, api: `Metadata v12`, what: "Metadata for neither a name nor an ID is INVALID_REQUEST for that topic alone.", why: "Kafka fails as a whole, with UNKNOWN_SERVER_ERROR."},
 
 	// Configurations.
 	{api: `(DescribeConfigs|CreateTopics).*`, path: `.*\["min.insync.replicas".*`, what: minISR, why: minISRWhy},
@@ -58,13 +58,11 @@ var intended = []intention{
 		what: "log.cleaner.threads may grow to any number at once.", why: "Kafka resizes a pool by a factor of two at most; there is none."},
 
 	// Produce.
-	{script: `produce: a (partition|topic) twice|transactions, wrong: two producers|odd Produce: .*2 of them`, path: `.*#2\]`, kafka: `\(none\)`,
+	{script: `produce: a (partition|topic) twice|transactions, wrong: two producers`, path: `.*#2\]`, kafka: `\(none\)`,
 		what: "A partition that stands twice in a Produce request gets both batches, or both answers.", why: "Kafka drops the first batch without a word."},
 	{script: `produce bad batches: (a byte too many|a batch and a half|a producer without an epoch|offsets that skip|the broker's time)`, kafka: `0|no answer`, kaas: `87|32|closed`, what: strict, why: strictWhy},
 	{script: `transactions, wrong: no producer`, api: `Produce.*`, path: `.*\.ErrorCode`, kafka: `0`, kaas: `49`, what: strict, why: strictWhy},
-	{script: `odd Produce: Topics.Partitions.Records=.*`, path: `.*\.ErrorCode`, kafka: `2`, kaas: `3|100`,
-		what: "Whether there is a topic is told before what is wrong with a batch for it.", why: "No batch is looked at for nothing."},
-	{script: `(fetch: a partition twice|odd Fetch: .*2 of them)`, path: `.*`,
+	{script: `fetch: a partition twice`, path: `.*`,
 		what: "A partition that stands twice in a Fetch request gets two answers.", why: "Each is right."},
 	{script: `produce in sequence: .*`, path: `.*\.LogAppendTime`, kaas: `-1`,
 		what: "A batch that is sent again is answered with LogAppendTime -1 where the topic keeps the producer's times.", why: "Kafka tells the producer's own time there."},
@@ -88,13 +86,15 @@ var intended = []intention{
 
 	// Groups and transactions.
 	{script: `offsets: no partitions|markers: no topics`, kafka: `null`, what: "A topic without partitions in OffsetCommit, or a marker without topics, is answered as such.", why: "Kafka leaves it out."},
-	{script: `odd OffsetCommit: .*2 of them`, what: "A topic that stands twice in OffsetCommit is answered twice.", why: "In the order in which it was asked."},
 	{script: `groups listed and deleted: .*`, path: `.*\["(wrong|offsets-\d+|)"[^]]*\].*`,
 		what: "A group whose last offsets went with their topic, or that nobody has entered, is gone at once.", why: "There is nothing to keep; Kafka looks for such groups every ten minutes."},
 	{script: `transactions: .*init meanwhile`, path: `\.ErrorCode`, kafka: `51`, kaas: `0`,
 		what: "InitProducerId waits for the transaction that it aborts.", why: "A client is spared CONCURRENT_TRANSACTIONS and another try."},
 	{api: `TxnOffsetCommit.*`, path: `.*\.ErrorCode`, kafka: `47`, kaas: `90`,
 		what: "TxnOffsetCommit of a producer that is fenced is PRODUCER_FENCED.", why: "As from the transaction's coordinator; clients take INVALID_PRODUCER_EPOCH there for the same."},
+
+	{script: `transactions, wrong: .*`, api: `TxnOffsetCommit v6`, path: `.*\.ErrorCode`, kafka: `69`, kaas: `22`,
+		what: "TxnOffsetCommit of a member of an unknown group is ILLEGAL_GENERATION in every version.", why: "Kafka tells GROUP_ID_NOT_FOUND from version 6 on; clients end the transaction for either."},
 
 	// The cluster.
 	{api: `DescribeQuorum.*`, path: `.*\.(LeaderEpoch|HighWatermark|LogEndOffset)|.*\.Listeners\[.*`,

@@ -1,7 +1,7 @@
 // Command kafka-diff sends the same requests to Apache Kafka 4.4 and to kaas, and compares
 // their answers field by field.
 //
-//	kafka-diff [--only REGEXP] [--steps] [--kaas BINARY] [--dir DIRECTORY]
+//	kafka-diff [--only REGEXP] [--odd] [--steps] [--kaas BINARY] [--dir DIRECTORY]
 //
 // It starts one broker of each with the same settings and runs scripts on both side by side:
 // every API that both serve, in every version, with valid and invalid arguments. What two
@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ func main() {
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd.Context(), os.Stdout) },
 	}
 	cmd.Flags().StringVar(&p.only, "only", "", "run only the scripts whose names this `regexp` finds")
+	cmd.Flags().BoolVar(&p.odd, "odd", false, "run the scripts that put odd values into every field, too; not all that they find is in the list")
 	cmd.Flags().BoolVar(&p.steps, "steps", false, "print every step with both answers")
 	cmd.Flags().StringVar(&p.kaas, "kaas", "", "`binary` of the broker; built from this module if not given")
 	cmd.Flags().StringVar(&p.dir, "dir", filepath.Join(os.TempDir(), "kafka-diff-"+strconv.Itoa(os.Getpid())), "`directory` of the brokers, made and removed")
@@ -52,6 +54,7 @@ func main() {
 // plan is what a run is told.
 type plan struct {
 	only  string
+	odd   bool
 	steps bool
 	kaas  string
 	dir   string
@@ -77,7 +80,11 @@ func (p *plan) run(ctx context.Context, out io.Writer) error {
 	if err := meet(sides); err != nil {
 		return err
 	}
-	if err := runAll(ctx, sides, only); err != nil {
+	scripts := scripts
+	if p.odd {
+		scripts = slices.Concat(scripts, oddScripts)
+	}
+	if err := runAll(ctx, sides, scripts, only); err != nil {
 		return err
 	}
 	found := compareSteps(sides[0].steps, sides[1].steps)
