@@ -66,7 +66,7 @@ func TestHostileNames(t *testing.T) {
 		check("Metadata", c.ask(meta).(*kmsg.MetadataResponse).Topics[0].ErrorCode, invalid)
 
 		code, _ := c.produce(name, newBatch(nil, "v"))
-		check("Produce", code, invalid)
+		check("Produce", code, kerr.UnknownTopicOrPartition.Code) // as by Kafka, which looks for the topic alone
 		check("Fetch", c.fetch(name, 0).ErrorCode, 3)
 
 		list := kmsg.NewPtrListOffsetsRequest()
