@@ -30,6 +30,7 @@ func (s *Server) saslAuthenticate(_ context.Context, r *request) (reply, error) 
 	answer, who, life, err := a.step(req.SASLAuthBytes, time.Now())
 	if err != nil {
 		text := a.told(err)
+		s.metrics.refused.WithLabelValues(r.conn.listener.Name, a.mechanism).Inc()
 		resp.ErrorCode, resp.ErrorMessage = s.failure(kmsg.SASLAuthenticate, kerr.SaslAuthenticationFailed), &text
 		return a.fail(resp, err)
 	}

@@ -107,7 +107,8 @@ func fromEnv(src Sources, given map[string]setting) error {
 		if !ours || serviceLink.MatchString(rest) {
 			continue
 		}
-		key := strings.ToLower(strings.ReplaceAll(rest, "_", "."))
+		// The environment has no way to write the hyphens of a mechanism.
+		key := strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(rest, "_", ".")), ".scram.sha.", ".scram-sha-")
 		if err := checkName(key); err != nil {
 			return keyError(key, "environment "+name, err)
 		}

@@ -63,6 +63,18 @@ func TestConfigScoped(t *testing.T) {
 	}
 }
 
+// The environment means the same listeners and mechanisms.
+func TestConfigScopedByEnvironment(t *testing.T) {
+	c, err := LoadConfig(Sources{Environ: []string{"KAAS_LISTENERS=SASL_PLAINTEXT://:0", "KAAS_SASL_ENABLED_MECHANISMS=SCRAM-SHA-512", "KAAS_SASL_MECHANISM_INTER_BROKER_PROTOCOL=SCRAM-SHA-512",
+		"KAAS_LISTENER_NAME_SASL_PLAINTEXT_SCRAM_SHA_512_SASL_JAAS_CONFIG=" + scramJAAS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.at("SASL_PLAINTEXT", sasl.ScramSHA512).SASL.Login.Options["username"]; got != "kaas" {
+		t.Errorf("logs in as %q", got)
+	}
+}
+
 func TestConfigSASLRefused(t *testing.T) {
 	outside := []string{"listeners=IN://:0,OUT://:0", "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_PLAINTEXT"}
 	for name, tc := range map[string]struct {

@@ -26,6 +26,8 @@ type metrics struct {
 	checks   *prometheus.CounterVec
 	// handshakes are those of TLS that failed.
 	handshakes *prometheus.CounterVec
+	logins     *prometheus.CounterVec
+	refused    *prometheus.CounterVec
 
 	// acceptWaits and addressWaits are for how long new connections have to wait, by listener.
 	acceptWaits, addressWaits *prometheus.HistogramVec
@@ -47,6 +49,8 @@ func newMetrics() *metrics {
 		bytesOut:     prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_network_bytes_out_total", Help: "Bytes of answers written."}),
 		requests:     counters("kafka_network_requestmetrics_requests_total", "Requests answered, by API and version.", "request", "version"),
 		errors:       counters("kafka_network_requestmetrics_errors_total", "Error codes answered, by API.", "request", "error"),
+		logins:       counters("kafka_server_socket_server_metrics_successful_authentication_total", "Authentications by SASL that succeeded, by listener and mechanism.", "listener", "mechanism"),
+		refused:      counters("kafka_server_socket_server_metrics_failed_authentication_total", "Authentications by SASL that failed, by listener and mechanism.", "listener", "mechanism"),
 		checks:       counters("kaas_fence_checks_total", "Checks of the data session asked for by requests, by outcome.", "outcome"),
 		acceptWaits:  acceptWaits("connection_accept", "How long listeners waited, where connections came faster than max.connection.creation.rate."),
 		addressWaits: acceptWaits("ip_connection_accept", "How long connections above the quota of their address had to wait, and were closed."),
@@ -67,7 +71,7 @@ func newMetrics() *metrics {
 		})
 		m.registry.MustRegister(m.throttled[why])
 	}
-	m.registry.MustRegister(m.conns, m.panics, m.bytesIn, m.bytesOut, m.requests, m.errors, m.checks, m.latency, m.acceptWaits, m.addressWaits,
+	m.registry.MustRegister(m.conns, m.panics, m.bytesIn, m.bytesOut, m.requests, m.errors, m.checks, m.logins, m.refused, m.latency, m.acceptWaits, m.addressWaits,
 		m.topicMessages, m.topicIn, m.topicOut,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

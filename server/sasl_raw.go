@@ -15,6 +15,7 @@ import (
 // authenticated makes the client somebody, for the requests that come after this one.
 func (c *conn) authenticated(who auth.Principal) {
 	c.principal = who
+	c.s.metrics.logins.WithLabelValues(c.listener.Name, c.auth.mechanism).Inc()
 	c.log.Debug("authenticated", "principal", who.String(), "mechanism", c.auth.mechanism, "again", c.auth.again)
 }
 
@@ -42,6 +43,7 @@ func (c *conn) nextToken(br *bufio.Reader) (*pending, error) {
 	p := &pending{req: r, claim: claim}
 	answer, who, _, err := c.auth.step(token, time.Now())
 	if err != nil {
+		c.s.metrics.refused.WithLabelValues(c.listener.Name, c.auth.mechanism).Inc()
 		p.reply, _ = c.auth.fail(nil, err)
 		c.launch(p)
 		return p, nil

@@ -5,6 +5,7 @@ import (
 	"crypto/pbkdf2"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -486,6 +487,15 @@ func TestFranzGoWithSASL(t *testing.T) {
 		"512": franzscram.Auth{User: "eve", Pass: "x"}.AsSha512Mechanism()} {
 		if err := client(m).Ping(ctx); err == nil || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") {
 			t.Errorf("wrong %s: %v", name, err)
+		}
+	}
+	metrics := scrape(n)
+	for _, want := range []string{"successful", "failed"} {
+		for _, m := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			line := fmt.Sprintf(`kafka_server_socket_server_metrics_%s_authentication_total{listener="SASL_PLAINTEXT",mechanism="%s"}`, want, m)
+			if !strings.Contains(metrics, line) {
+				t.Errorf("the metrics lack %s", line)
+			}
 		}
 	}
 }
