@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	franzsasl "github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	franzscram "github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -63,20 +64,16 @@ func TestPasswordChangedUnderTraffic(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	admin := kgoClient(t, n.Addr(), kgo.SASL(plain.Auth{User: "alice", Pass: "alice-secret"}.AsMechanism()))
-	passwords := make(chan string, 1)
+	passwords := make(chan string, 1) // whoever authenticates has it until that is over
 	passwords <- "first"
 	setPassword(t, admin, "bob", "first")
-	cl := kgoClient(t, n.Addr(), kgo.SASL(franzscram.Sha512(func(context.Context) (franzscram.Auth, error) {
-		p := <-passwords
-		passwords <- p
-		return franzscram.Auth{User: "bob", Pass: p}, nil
-	})))
+	cl := kgoClient(t, n.Addr(), kgo.SASL(&held{passwords: passwords}))
 	if r, err := kadm.NewClient(admin).CreateTopic(ctx, 1, 1, nil, "t"); err != nil || r.Err != nil {
 		t.Fatal(err, r.Err)
 	}
 	for i := range 5 {
 		next := fmt.Sprint("password-", i)
-		<-passwords // who authenticates now waits, and then has the new one
+		<-passwords // who authenticates now waits, and then uses the new one
 		setPassword(t, admin, "bob", next)
 		passwords <- next
 		for began := time.Now(); time.Since(began) < 800*time.Millisecond; {
@@ -85,4 +82,37 @@ func TestPasswordChangedUnderTraffic(t *testing.T) {
 			}
 		}
 	}
+}
+
+// held is SCRAM-SHA-512 that holds the password while it is being proved.
+type held struct{ passwords chan string }
+
+func (*held) Name() string { return "SCRAM-SHA-512" }
+
+func (h *held) Authenticate(ctx context.Context, host string) (franzsasl.Session, []byte, error) {
+	var p string
+	select {
+	case p = <-h.passwords:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	s, first, err := franzscram.Auth{User: "bob", Pass: p}.AsSha512Mechanism().Authenticate(ctx, host)
+	if err != nil {
+		h.passwords <- p
+		return nil, nil, err
+	}
+	return &holding{s, func() { h.passwords <- p }}, first, nil
+}
+
+type holding struct {
+	franzsasl.Session
+	release func()
+}
+
+func (h *holding) Challenge(b []byte) (bool, []byte, error) {
+	done, next, err := h.Session.Challenge(b)
+	if done || err != nil {
+		h.release()
+	}
+	return done, next, err
 }
