@@ -211,6 +211,7 @@ func TestUnauthenticated(t *testing.T) {
 			}
 			for v := max(a.min, a.works); v <= a.max; v++ {
 				c := s.pipe(t)
+				_ = c.nc.SetDeadline(time.Now().Add(30 * time.Second))
 				first(c)
 				req := kmsg.RequestForKey(int16(a.key))
 				req.SetVersion(v)
