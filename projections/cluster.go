@@ -24,6 +24,7 @@ type Cluster struct {
 	groupConfigs map[string]map[string]string
 	// clientMetrics holds what was set for a subscription to clients' metrics by name.
 	clientMetrics map[string]map[string]string
+	acls          *ACLs
 	// scram holds users' credentials for SCRAM.
 	scram          map[scramKey]*ScramCredential
 	nextProducerID int64
@@ -44,7 +45,7 @@ func NewCluster() *Cluster {
 		topics: map[TopicID]*Topic{}, names: map[string]*Topic{}, brokers: map[int32]Broker{},
 		shards: map[ShardKind][]Partition{}, removing: map[TopicID]string{},
 		brokerConfigs: map[string]map[string]string{}, groupConfigs: map[string]map[string]string{},
-		clientMetrics: map[string]map[string]string{}, scram: map[scramKey]*ScramCredential{}, controller: NoLeader,
+		clientMetrics: map[string]map[string]string{}, acls: noACLs, scram: map[scramKey]*ScramCredential{}, controller: NoLeader,
 	}).seal()
 }
 
@@ -133,6 +134,7 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.EqualFunc(c.brokerConfigs, d.brokerConfigs, maps.Equal) &&
 		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal) &&
 		maps.EqualFunc(c.clientMetrics, d.clientMetrics, maps.Equal) &&
+		slices.Equal(c.acls.all, d.acls.all) &&
 		maps.EqualFunc(c.scram, d.scram, (*ScramCredential).equal) &&
 		c.quotas.equal(d.quotas) &&
 		c.fencesExpired == d.fencesExpired && c.fences.Equal(d.fences, func(a, b fence) bool { return a == b })

@@ -25,6 +25,7 @@ type stateBody struct {
 	ClientMetrics  []configBody   `msgpack:"client_metrics,omitempty"`
 	Scram          []scramBody    `msgpack:"scram,omitempty"`
 	Quotas         []quotaBody    `msgpack:"quotas,omitempty"`
+	ACLs           []ACL          `msgpack:"acls,omitempty"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
 	Fences         []int64        `msgpack:"fences"`
 	FencesExpired  int64          `msgpack:"fences_expired"`
@@ -70,7 +71,7 @@ func Encode(c *Cluster) ([]byte, error) {
 	slices.SortFunc(s.Removing, func(a, b removingBody) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	s.BrokerConfigs, s.GroupConfigs = configBodies(c.brokerConfigs), configBodies(c.groupConfigs)
 	s.ClientMetrics, s.Scram = configBodies(c.clientMetrics), encodeScram(c)
-	s.Quotas = encodeQuotas(c)
+	s.Quotas, s.ACLs = encodeQuotas(c), c.acls.all
 	return encode(&s)
 }
 
@@ -112,6 +113,9 @@ func Decode(raw []byte) (*Cluster, error) {
 	}
 	for _, b := range s.ClientMetrics {
 		c.clientMetrics[b.Name] = b.Configs
+	}
+	if c.acls = newACLs(s.ACLs); !slices.IsSortedFunc(s.ACLs, ACL.compare) {
+		return nil, errors.New("cluster view: ACLs are not in order")
 	}
 	if err := errors.Join(c.decodeScram(s.Scram), c.decodeQuotas(s.Quotas), c.decodeFences(s.Fences, s.FencesExpired)); err != nil {
 		return nil, fmt.Errorf("cluster view: %w", err)

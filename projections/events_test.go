@@ -35,6 +35,8 @@ func TestFactsSayThemselves(t *testing.T) {
 		"ScramCredentialSet":     {&ScramCredentialSet{User: "alice", Mechanism: ScramSHA512, Iterations: 4096, Salt: Secret("pepper"), StoredKey: Secret("key1"), ServerKey: Secret("key2"), SetAt: 7}, []string{"alice", "SCRAM-SHA-512", "4096"}},
 		"ScramCredentialRemoved": {&ScramCredentialRemoved{User: "alice", Mechanism: ScramSHA256}, []string{"alice", "SCRAM-SHA-256"}},
 		"QuotasChanged":          {&QuotasChanged{Entity: QuotaEntity{User: QuotaName{Name: "alice"}, ClientID: QuotaName{Default: true}}, Set: QuotaValues{"producer_byte_rate": 1 << 20}, Deleted: []string{"request_percentage"}}, []string{`user "alice", default client ID`, "producer_byte_rate=1048576", "request_percentage none"}},
+		"ACLsCreated":            {&ACLsCreated{ACLs: []ACL{anACL(ACLRead)}}, []string{"created", "User:alice ALLOW READ TOPIC:LITERAL:orders from 10.0.0.0/8"}},
+		"ACLsDeleted":            {&ACLsDeleted{ACLs: []ACL{anACL(ACLRead), anACL(ACLWrite)}}, []string{"deleted 2 ACLs", "READ TOPIC"}},
 		"ProducerIDsAllocated":   {&ProducerIDsAllocated{First: 1000, Count: 1000, Broker: 4}, []string{"1000", "broker 4"}},
 		"ProducerFenced":         {&ProducerFenced{ProducerID: 4711, Epoch: 3, Time: 5}, []string{"producer 4711", "epoch 3"}},
 		"ProducerFencesExpired":  {&ProducerFencesExpired{Before: 1_700_000_000_000}, []string{"fences", "2023-11-14"}},
@@ -60,7 +62,7 @@ func TestFactsSayThemselves(t *testing.T) {
 			}
 		})
 	}
-	if len(registry.All()) != 20 {
+	if len(registry.All()) != 22 {
 		t.Errorf("%d kinds of events are registered: give the new one a line above", len(registry.All()))
 	}
 }

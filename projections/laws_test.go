@@ -66,7 +66,11 @@ func anyFact(t *rapid.T) Fact {
 	if rapid.Bool().Draw(t, "cluster") {
 		return clusterFact(t, num, kind)
 	}
-	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	case 10:
+		return &ACLsCreated{ACLs: rapid.SliceOfN(someACL, 0, 3).Draw(t, "created")}
+	case 11:
+		return &ACLsDeleted{ACLs: rapid.SliceOfN(someACL, 0, 3).Draw(t, "deleted")}
 	case 8:
 		return &ScramCredentialSet{User: name.Draw(t, "user"), Mechanism: ScramMechanism(rapid.IntRange(0, 3).Draw(t, "mechanism")), Iterations: num("iterations"),
 			Salt: rapid.SliceOfN(rapid.Byte(), 0, 2).Draw(t, "salt"), StoredKey: []byte{1}, ServerKey: []byte{}, SetAt: int64(num("at"))}

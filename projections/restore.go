@@ -31,7 +31,7 @@ func Restore(then, now *Cluster, files func(TopicID) int32) *Restoration {
 	c := r.View
 	c.controller, c.removing = now.controller, maps.Clone(now.removing)
 	c.brokerEpoch = max(then.brokerEpoch, now.brokerEpoch)
-	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.credentials, r.quotas, r.producers} {
+	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.acls, r.credentials, r.quotas, r.producers} {
 		step()
 	}
 	r.View = c.seal()
@@ -223,6 +223,25 @@ func (r *restoring) quotas() {
 		if set, gone := difference(r.now.quotas.Of(e), r.then.quotas.Of(e)); len(set)+len(gone) > 0 {
 			say(&r.Restored, "quotas of %s%s", e, quotaSettings(set, gone))
 		}
+	}
+}
+
+// acls are those of then: what was denied since is allowed again, and the other way round.
+func (r *restoring) acls() {
+	r.View.acls = r.then.acls
+	back, gone := 0, 0
+	for _, a := range r.then.acls.all {
+		if !r.now.acls.Has(a) {
+			back++
+		}
+	}
+	for _, a := range r.now.acls.all {
+		if !r.then.acls.Has(a) {
+			gone++
+		}
+	}
+	if back+gone > 0 {
+		say(&r.Restored, "%d ACL(s) made again and %d made since deleted", back, gone)
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	KindDeletedTopic  = "deleted_topic"
 	KindShard         = "shard"
 	KindProducerFence = "producer_fence"
+	KindACL           = "acl"
 	KindUser          = "user"
 	KindQuota         = "quota"
 )
@@ -52,6 +53,9 @@ func clusterParts(c *projections.Cluster, _ Namer) []part {
 	}
 	for f := range c.ProducerFences() {
 		add(6, number(f.ProducerID), f, f, fenceObject)
+	}
+	for _, a := range c.ACLs().All() {
+		add(8, a.String(), a, a, aclObject)
 	}
 	for _, s := range c.ScramCredentials() {
 		add(7, s.User+"\x00"+s.Mechanism.String(), s, s, userObject)
@@ -142,6 +146,16 @@ func owned(who, epoch string, p projections.Partition) []Field {
 func fenceObject(v any, _ Namer) []Object {
 	f := v.(projections.ProducerFence)
 	return []Object{{KindProducerFence, strconv.FormatInt(f.ProducerID, 10), "", []Field{{"epoch", f.Epoch}, {"raised", millis(f.Time)}}}}
+}
+
+// aclObject is an ACL, which has nothing that could change: another is another one.
+func aclObject(v any, _ Namer) []Object {
+	a := v.(projections.ACL)
+	of := ""
+	if a.Resource == projections.ACLTopic && a.Pattern == projections.ACLLiteral {
+		of = a.Name
+	}
+	return []Object{{KindACL, a.String(), of, []Field{{"permission", a.Permission.String()}}}}
 }
 
 // userObject is a credential of a user's. What it is made of is nobody's to see.

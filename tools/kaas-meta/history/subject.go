@@ -61,6 +61,10 @@ func subjectOf(fact any) Subject {
 	case *projections.ShardOwnerChanged:
 		broker(e.Owner)
 	case *projections.ShardsMade, *projections.ProducerFencesExpired, *projections.QuotasChanged:
+	case *projections.ACLsCreated:
+		s.acls(e.ACLs)
+	case *projections.ACLsDeleted:
+		s.acls(e.ACLs)
 	case *projections.ProducerIDsAllocated:
 		broker(e.Broker)
 	case *projections.ProducerFenced:
@@ -90,6 +94,19 @@ func (s *Subject) config(e *projections.ConfigChanged) {
 	case projections.ResourceBroker:
 		if id, err := strconv.ParseInt(e.Name, 10, 32); err == nil {
 			s.Brokers = []int32{int32(id)}
+		}
+	}
+}
+
+// acls names the groups and transactional IDs that ACLs name; topics are told by ID.
+func (s *Subject) acls(acls []projections.ACL) {
+	for _, a := range acls {
+		switch {
+		case a.Pattern != projections.ACLLiteral:
+		case a.Resource == projections.ACLGroup:
+			s.Groups = append(s.Groups, a.Name)
+		case a.Resource == projections.ACLTransactionalID:
+			s.Txns = append(s.Txns, a.Name)
 		}
 	}
 }

@@ -1,0 +1,5 @@
+package acl
+
+const MostKept = mostKept
+
+func (v *View) Kept() int64 { return v.kept.Load() }
