@@ -11,6 +11,8 @@ package server
 // transaction on a partition waits, on the reader, for its coordinator's word (KIP-890);
 // from version 12 on that adds the partition to the transaction.
 // zstd is refused below version 7, whose consumers may not know it (KIP-110).
+// Records of a transaction need the right to write under its ID, and without it nothing of
+// the request is written.
 // A batch that an idempotent producer sends again is answered as it was the first time.
 
 import (
@@ -26,9 +28,10 @@ import (
 
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var produceAPI = api{key: kmsg.Produce, min: 0, max: 13, works: 3, records: true, start: (*Server).produce}
+var produceAPI = api{key: kmsg.Produce, min: 0, max: 13, works: 3, records: true, access: checks(right{acl.Write, acl.Topic}, right{acl.Write, acl.TransactionalID}), start: (*Server).produce}
 
 // minProduceWait is the least time a produce request waits for its commit: with one
 // copy Kafka answers whatever the timeout, so clients may send a very small one.
@@ -55,6 +58,10 @@ type produceCall struct {
 	checks  []txnCheck // of a transactional request
 	claim   *claim
 	err     error // the first one, for acks=0
+	// denied are the places of topics that nothing may be written to; all is why nothing may
+	// be written at all.
+	denied map[int]bool
+	all    error
 }
 
 func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
@@ -65,9 +72,10 @@ func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
 	if q := c.view.Quotas(); q != nil {
 		r.slow(byProduce, s.quota.Produce(q, r.client(), int(r.size)))
 	}
+	c.authorize(r)
 	c.verifyTxn(ctx)
 	for i := range c.req.Topics {
-		c.startTopic(ctx, &c.req.Topics[i], &c.resp.Topics[i])
+		c.startTopic(ctx, i, &c.resp.Topics[i])
 	}
 	if c.req.Acks == 0 && c.err != nil {
 		return reply{}, c.err
@@ -78,7 +86,36 @@ func (s *Server) produce(ctx context.Context, r *request) (reply, error) {
 	return later(c.wait)
 }
 
-func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTopic, out *kmsg.ProduceResponseTopic) {
+// authorize finds out what may not be written. A transaction is authorized as a whole.
+func (c *produceCall) authorize(r *request) {
+	if isTransactionalRequest(c.req) && (c.req.TransactionID == nil || !r.may(acl.Write, acl.TransactionalID, *c.req.TransactionID)) {
+		c.all = kerr.TransactionalIDAuthorizationFailed // of whomever it is
+		return
+	}
+	if r.subject == nil {
+		return
+	}
+	for i := range c.req.Topics {
+		in := &c.req.Topics[i]
+		name := in.Topic
+		if c.req.Version >= 13 {
+			t := c.view.TopicByID(in.TopicID)
+			if t == nil {
+				continue
+			}
+			name = t.Name
+		}
+		if !r.may(acl.Write, acl.Topic, name) {
+			if c.denied == nil {
+				c.denied = map[int]bool{}
+			}
+			c.denied[i] = true
+		}
+	}
+}
+
+func (c *produceCall) startTopic(ctx context.Context, at int, out *kmsg.ProduceResponseTopic) {
+	in := &c.req.Topics[at]
 	out.Default()
 	out.Topic, out.TopicID = in.Topic, in.TopicID
 	out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(in.Partitions))
@@ -87,7 +124,7 @@ func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTop
 		p, o := &in.Partitions[i], &out.Partitions[i]
 		o.Default()
 		o.Partition, o.BaseOffset, o.LogAppendTime, o.LogStartOffset = p.Partition, -1, -1, -1
-		err := c.append(ctx, t, p, o)
+		err := c.append(ctx, at, t, p, o)
 		switch {
 		case err == nil:
 		case c.req.Acks != 0 && restsOnState(err):
@@ -98,8 +135,8 @@ func (c *produceCall) startTopic(ctx context.Context, in *kmsg.ProduceRequestTop
 	}
 }
 
-func (c *produceCall) append(ctx context.Context, t *projections.Topic, p *kmsg.ProduceRequestTopicPartition, o *kmsg.ProduceResponseTopicPartition) error {
-	if err := c.refuse(t); err != nil {
+func (c *produceCall) append(ctx context.Context, at int, t *projections.Topic, p *kmsg.ProduceRequestTopicPartition, o *kmsg.ProduceResponseTopicPartition) error {
+	if err := c.refuse(at, t); err != nil {
 		return err
 	}
 	check := c.checked(t.ID, p.Partition)
@@ -112,9 +149,6 @@ func (c *produceCall) append(ctx context.Context, t *projections.Topic, p *kmsg.
 	}
 	if c.badAcks() {
 		return kerr.InvalidRequiredAcks
-	}
-	if isTransactional(p.Records) && c.req.TransactionID == nil {
-		return kerr.TransactionalIDAuthorizationFailed // whose transaction would it be?
 	}
 	if c.req.Version < 7 && isZstd(p.Records) {
 		return fmt.Errorf("%w: zstd is for version 7 and later (KIP-110)", kerr.UnsupportedCompressionType)
@@ -144,11 +178,15 @@ func tellsStart(err error) bool {
 
 func (c *produceCall) badAcks() bool { return c.req.Acks < -1 || c.req.Acks > 1 }
 
-// refuse tells what is wrong with the topic, whatever the partition.
-func (c *produceCall) refuse(t *projections.Topic) error {
+// refuse tells what is wrong with the request or the topic, whatever the partition.
+func (c *produceCall) refuse(at int, t *projections.Topic) error {
 	switch {
+	case c.all != nil:
+		return c.all
 	case t == nil && c.req.Version >= 13:
 		return kerr.UnknownTopicID
+	case c.denied[at]:
+		return kerr.TopicAuthorizationFailed
 	case t == nil:
 		return kerr.UnknownTopicOrPartition
 	}
@@ -272,6 +310,18 @@ func (c *produceCall) pointToLeader(t *projections.Topic, o *kmsg.ProduceRespons
 		rb.NodeID, rb.Host, rb.Port, rb.Rack = n.id, n.host, n.port, n.rack
 		c.resp.Brokers = append(c.resp.Brokers, rb)
 	}
+}
+
+// isTransactionalRequest reports whether any batch is part of a transaction.
+func isTransactionalRequest(req *kmsg.ProduceRequest) bool {
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			if isTransactional(req.Topics[i].Partitions[j].Records) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isTransactional reads a batch's attributes.

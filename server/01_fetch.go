@@ -31,9 +31,10 @@ import (
 
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var fetchAPI = api{key: kmsg.Fetch, min: 4, max: 18, start: (*Server).fetch}
+var fetchAPI = api{key: kmsg.Fetch, min: 4, max: 18, access: checks(right{acl.Read, acl.Topic}, right{acl.ClusterAction, acl.Cluster}), start: (*Server).fetch}
 
 // noRecords is an empty answer; librdkafka takes a null one for damage.
 var noRecords = []byte{}
@@ -56,6 +57,8 @@ type fetchCall struct {
 	view    *projections.Cluster
 	session *fetchSession // of an incremental request
 	from    []fetchFrom   // in the order they are served
+
+	allowed fetchAllowed
 
 	minBytes, maxBytes int
 	committed          bool // the isolation level is read_committed
@@ -97,6 +100,7 @@ func (c *fetchCall) wait(ctx context.Context) (kmsg.Response, error) {
 	if err := c.open(); err != nil {
 		return c.refuse(err)
 	}
+	c.authorize()
 	c.awaitRecords(ctx)
 	if err := c.awaitTurn(); err != nil {
 		return nil, err
@@ -208,7 +212,10 @@ func (c *fetchCall) findOne(f *fetchFrom) (err error) {
 		if c.req.Version >= 13 {
 			return kerr.UnknownTopicID
 		}
-		return kerr.UnknownTopicOrPartition
+		return c.unknownOrDenied(f.name)
+	}
+	if err := c.denied(t.topic.Name); err != nil {
+		return err
 	}
 	if t.part, err = c.s.backend.Partition(t.topic.ID, f.partition); err != nil {
 		t.part = nil

@@ -21,9 +21,10 @@ import (
 
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var listOffsetsAPI = api{key: kmsg.ListOffsets, min: 1, max: 11, start: (*Server).listOffsets}
+var listOffsetsAPI = api{key: kmsg.ListOffsets, min: 1, max: 11, access: checks(right{acl.Describe, acl.Topic}), start: (*Server).listOffsets}
 
 const (
 	offsetLatest          = -1
@@ -52,9 +53,10 @@ func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 			a := &asked[i]
 			out := kmsg.NewListOffsetsResponseTopic()
 			out.Topic = a.topic
+			denied := r.denied(acl.Describe, a.topic)
 			for j := range a.partitions {
 				p := &a.partitions[j]
-				out.Partitions = append(out.Partitions, s.listOffset(ctx, req, view.Topic(a.topic), p, a.times[p.Partition] > 1, fresh))
+				out.Partitions = append(out.Partitions, s.listOffset(ctx, req, view.Topic(a.topic), p, a.times[p.Partition] > 1, denied, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
@@ -91,11 +93,14 @@ func askedOffsets(req *kmsg.ListOffsetsRequest) (out []askedTopic) {
 	return out
 }
 
-func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t *projections.Topic, in *kmsg.ListOffsetsRequestTopicPartition, twice bool, fresh error) kmsg.ListOffsetsResponseTopicPartition {
+func (s *Server) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t *projections.Topic, in *kmsg.ListOffsetsRequestTopicPartition, twice bool, denied, fresh error) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()
 	out.Partition, out.Offset, out.Timestamp, out.LeaderEpoch = in.Partition, -1, -1, -1
 	err := func() error {
-		if twice {
+		switch {
+		case denied != nil:
+			return denied
+		case twice:
 			return kerr.InvalidRequest
 		}
 		if since, ok := specialSince[in.Timestamp]; in.Timestamp < 0 && (!ok || req.Version < since) {

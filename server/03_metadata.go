@@ -9,7 +9,8 @@ package server
 // clients try again, if that takes too long. Brokers are shown with their address of the
 // listener that was asked. A partition whose leader is fenced, or that the volume keeps
 // from being served, has no leader, and its replica is offline. Topic IDs, from version
-// 10, never change.
+// 10, never change. What who asks may not describe is left out of a list of all, and
+// TOPIC_AUTHORIZATION_FAILED where it is named, whether or not it is there.
 
 import (
 	"context"
@@ -22,9 +23,10 @@ import (
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var metadataAPI = api{key: kmsg.Metadata, min: 0, max: 13, start: (*Server).metadata}
+var metadataAPI = api{key: kmsg.Metadata, min: 0, max: 13, access: checks(right{acl.Describe, acl.Topic}, right{acl.Create, acl.Cluster}, right{acl.Create, acl.Topic}, right{acl.Describe, acl.Cluster}), start: (*Server).metadata}
 
 // autoCreateWait bounds how long an answer waits for topics that it makes.
 const autoCreateWait = 5 * time.Second
@@ -34,6 +36,8 @@ type wanted struct {
 	name *string
 	id   projections.TopicID
 	err  error
+	// denied: who asks is told no more of it than he has said, not even whether it is there.
+	denied bool
 }
 
 func (s *Server) metadata(_ context.Context, r *request) (reply, error) {
@@ -42,6 +46,7 @@ func (s *Server) metadata(_ context.Context, r *request) (reply, error) {
 		return now(s.metadataRefused(req))
 	}
 	want, all := wantedTopics(req)
+	s.authorizeWanted(r, want)
 	missing := s.toCreate(req, want)
 	if len(missing) == 0 {
 		return now(s.metadataAnswer(r, want, all))
@@ -84,9 +89,39 @@ func wantedTopics(req *kmsg.MetadataRequest) (want []wanted, all bool) {
 	return want, false
 }
 
+// authorizeWanted denies what who asks may not describe or, where it would be made, not create.
+func (s *Server) authorizeWanted(r *request, want []wanted) {
+	if r.subject == nil {
+		return
+	}
+	view, req := s.backend.View(), r.msg.(*kmsg.MetadataRequest)
+	create := s.createsTopics(req)
+	for i := range want {
+		w := &want[i]
+		name := or(w.name, "")
+		if w.name == nil {
+			t := view.TopicByID(w.id)
+			if t == nil {
+				continue // which is no secret: nobody guesses IDs
+			}
+			name = t.Name
+		}
+		w.denied = !r.may(acl.Describe, acl.Topic, name) ||
+			create && w.name != nil && view.Topic(name) == nil && !r.seesCluster(acl.Create) && !r.may(acl.Create, acl.Topic, name)
+		if w.denied {
+			w.err = kerr.TopicAuthorizationFailed
+		}
+	}
+}
+
+// createsTopics reports whether the answer makes the topics that are missing.
+func (s *Server) createsTopics(req *kmsg.MetadataRequest) bool {
+	return s.cfg.AutoCreateTopics && (req.Version < 4 || req.AllowAutoTopicCreation)
+}
+
 // toCreate returns the topics that the answer must make first.
 func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*wanted) {
-	if !s.cfg.AutoCreateTopics || req.Version >= 4 && !req.AllowAutoTopicCreation {
+	if !s.createsTopics(req) {
 		return nil
 	}
 	view := s.backend.View()
@@ -158,7 +193,7 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 	resp.ClusterID = &s.clusterID
 	resp.ControllerID = s.controllerFor(r.conn, view)
 	if req.IncludeClusterAuthorizedOperations {
-		resp.AuthorizedOperations = allClusterOps
+		resp.AuthorizedOperations = r.clusterOperations()
 	}
 	for _, n := range s.nodes(view, r.conn, false) {
 		b := kmsg.NewMetadataResponseBroker()
@@ -168,7 +203,9 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 	resp.Topics = []kmsg.MetadataResponseTopic{}
 	if all {
 		for _, t := range view.Topics() {
-			resp.Topics = append(resp.Topics, s.metadataTopic(r, view, t))
+			if r.sees(acl.Describe, acl.Topic, t.Name) {
+				resp.Topics = append(resp.Topics, s.metadataTopic(r, view, t))
+			}
 		}
 	}
 	told := map[projections.TopicID]bool{}
@@ -221,8 +258,8 @@ func (s *Server) metadataWanted(r *request, view *projections.Cluster, w *wanted
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = w.name, w.id
 	out.ErrorCode = s.failure(kmsg.Metadata, err)
-	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations && w.name != nil {
-		out.AuthorizedOperations = allTopicOps
+	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations && w.name != nil && !w.denied {
+		out.AuthorizedOperations = r.subject.Operations(acl.Topic, *w.name)
 	}
 	return out
 }
@@ -231,7 +268,7 @@ func (s *Server) metadataTopic(r *request, view *projections.Cluster, t *project
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = &t.Name, t.ID
 	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations {
-		out.AuthorizedOperations = allTopicOps
+		out.AuthorizedOperations = r.subject.Operations(acl.Topic, t.Name)
 	}
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {

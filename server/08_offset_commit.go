@@ -21,17 +21,19 @@ import (
 	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var offsetCommitAPI = api{key: kmsg.OffsetCommit, min: 2, max: 10, start: (*Server).offsetCommit}
+var offsetCommitAPI = api{key: kmsg.OffsetCommit, min: 2, max: 10, access: checks(right{acl.Read, acl.Group}, right{acl.Read, acl.Topic}), start: (*Server).offsetCommit}
 
 func (s *Server) offsetCommit(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetCommitRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
-		c := offsetCommitCall{s: s, req: req, resp: kmsg.NewPtrOffsetCommitResponse(), view: s.backend.View(), expires: -1}
+		c := offsetCommitCall{s: s, r: r, req: req, resp: kmsg.NewPtrOffsetCommitResponse(), view: s.backend.View(), expires: -1}
 		if req.RetentionTimeMillis >= 0 {
 			c.expires = time.Now().UnixMilli() + req.RetentionTimeMillis
 		}
+		c.denied = r.deniedGroup(acl.Read, req.Group)
 		c.resp.Topics = make([]kmsg.OffsetCommitResponseTopic, len(req.Topics))
 		for i := range req.Topics {
 			c.topic(&req.Topics[i], &c.resp.Topics[i])
@@ -49,10 +51,12 @@ func (s *Server) offsetCommit(_ context.Context, r *request) (reply, error) {
 // offsetCommitCall is one request on its way.
 type offsetCommitCall struct {
 	s       *Server
+	r       *request
 	req     *kmsg.OffsetCommitRequest
 	resp    *kmsg.OffsetCommitResponse
 	view    *projections.Cluster
 	expires int64
+	denied  error // the group
 	topics  []groups.TopicOffsets
 	valid   []*kmsg.OffsetCommitResponseTopicPartition // the answers for topics, in any order
 }
@@ -63,12 +67,20 @@ func (c *offsetCommitCall) topic(in *kmsg.OffsetCommitRequestTopic, out *kmsg.Of
 	out.Topic, out.TopicID = in.Topic, in.TopicID
 	out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(in.Partitions))
 	t := topicOf(c.view, c.req.Version >= 10, in.Topic, in.TopicID)
+	denied := c.denied
+	if denied == nil && (t != nil || c.req.Version < 10) {
+		denied = c.r.denied(acl.Read, nameOr(t, in.Topic))
+	}
 	var offsets groups.TopicOffsets
 	for i := range in.Partitions {
 		p, o := &in.Partitions[i], &out.Partitions[i]
 		o.Default()
 		o.Partition = p.Partition
-		if err := c.refuse(t, p); err != nil {
+		err := denied
+		if err == nil {
+			err = c.refuse(t, p)
+		}
+		if err != nil {
 			o.ErrorCode = c.s.groupFailure(kmsg.OffsetCommit, err)
 			continue
 		}

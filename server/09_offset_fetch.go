@@ -18,21 +18,23 @@ import (
 
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var offsetFetchAPI = api{key: kmsg.OffsetFetch, min: 1, max: 10, start: (*Server).offsetFetch}
+var offsetFetchAPI = api{key: kmsg.OffsetFetch, min: 1, max: 10, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).offsetFetch}
 
 func (s *Server) offsetFetch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetFetchRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrOffsetFetchResponse()
+		resp.Version = req.Version
 		if req.Version < 8 {
 			one := oneGroup(req)
-			oneAnswer(resp, &one, s.fetchGroup(ctx, req, &one))
+			oneAnswer(resp, &one, s.fetchGroup(ctx, r, &one))
 			return resp
 		}
 		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
-		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.fetchGroup(ctx, req, &req.Groups[i]) })
+		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.fetchGroup(ctx, r, &req.Groups[i]) })
 		return resp
 	})
 }
@@ -68,15 +70,20 @@ func oneAnswer(resp *kmsg.OffsetFetchResponse, asked *kmsg.OffsetFetchRequestGro
 }
 
 // fetchGroup answers for one group.
-func (s *Server) fetchGroup(ctx context.Context, req *kmsg.OffsetFetchRequest, asked *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+func (s *Server) fetchGroup(ctx context.Context, r *request, asked *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+	req := r.msg.(*kmsg.OffsetFetchRequest)
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = asked.Group
-	g, err := s.committed(ctx, asked)
+	var g *groups.Group
+	err := r.deniedGroup(acl.Describe, asked.Group)
+	if err == nil {
+		g, err = s.committed(ctx, asked)
+	}
 	if err != nil {
 		out.ErrorCode = s.groupFailure(kmsg.OffsetFetch, err)
 		return out
 	}
-	f := offsetFetcher{view: s.backend.View(), group: g, stable: req.RequireStable, byID: req.Version >= 10}
+	f := offsetFetcher{r: r, view: s.backend.View(), group: g, stable: req.RequireStable, byID: req.Version >= 10}
 	if asked.Topics == nil {
 		out.Topics = f.all()
 		return out
@@ -97,6 +104,7 @@ func (s *Server) committed(ctx context.Context, asked *kmsg.OffsetFetchRequestGr
 
 // offsetFetcher reads one group's offsets.
 type offsetFetcher struct {
+	r      *request
 	view   *projections.Cluster
 	group  *groups.Group // nil: none
 	stable bool
@@ -108,6 +116,9 @@ func (f *offsetFetcher) all() (out []kmsg.OffsetFetchResponseGroupTopic) {
 		return nil
 	}
 	for _, t := range sortedTopics(f.view, f.group.Offsets) {
+		if !f.r.may(acl.Describe, acl.Topic, t.Name) {
+			continue
+		}
 		o := kmsg.NewOffsetFetchResponseGroupTopic()
 		o.Topic, o.TopicID = t.Name, t.ID
 		for _, p := range sortedPartitions(f.group.Offsets[t.ID]) {
@@ -122,10 +133,17 @@ func (f *offsetFetcher) topic(asked *kmsg.OffsetFetchRequestGroupTopic) kmsg.Off
 	o := kmsg.NewOffsetFetchResponseGroupTopic()
 	o.Topic, o.TopicID = asked.Topic, asked.TopicID
 	t := topicOf(f.view, f.byID, asked.Topic, asked.TopicID)
+	var denied error
+	if t != nil || !f.byID {
+		denied = f.r.denied(acl.Describe, nameOr(t, asked.Topic))
+	}
 	for _, index := range asked.Partitions {
 		p := f.partition(t, index)
-		if t == nil && f.byID {
+		switch {
+		case t == nil && f.byID:
 			p.ErrorCode = kerr.UnknownTopicID.Code
+		case denied != nil:
+			p = noOffset(index, kerr.TopicAuthorizationFailed.Code)
 		}
 		o.Partitions = append(o.Partitions, p)
 	}

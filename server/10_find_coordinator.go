@@ -14,12 +14,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var findCoordinatorAPI = api{key: kmsg.FindCoordinator, min: 0, max: 6, start: (*Server).findCoordinator}
+var findCoordinatorAPI = api{key: kmsg.FindCoordinator, min: 0, max: 6, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.TransactionalID}, right{acl.ClusterAction, acl.Cluster}), start: (*Server).findCoordinator}
+
+// The types of coordinators.
+const coordinatorGroup, coordinatorTxn, coordinatorShare = 0, 1, 2
 
 // coordinated are the shards by coordinator type.
-var coordinated = map[int8]projections.ShardKind{0: projections.ShardGroups, 1: projections.ShardTxns}
+var coordinated = map[int8]projections.ShardKind{coordinatorGroup: projections.ShardGroups, coordinatorTxn: projections.ShardTxns}
 
 func (s *Server) findCoordinator(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.FindCoordinatorRequest)
@@ -41,7 +45,9 @@ func (s *Server) coordinatorOf(r *request, kind int8, key string) kmsg.FindCoord
 	view := s.backend.View()
 	shards, known := coordinated[kind]
 	err := error(kerr.CoordinatorNotAvailable)
-	if !known {
+	if denied := deniedCoordinator(r, kind, key); denied != nil {
+		err = denied
+	} else if !known {
 		err = kerr.InvalidRequest
 	} else if b, ok := view.Broker(shardOwner(view, shards, key)); ok && !b.Fenced {
 		if n, ok := s.nodeOf(b, r.conn); ok {
@@ -51,6 +57,19 @@ func (s *Server) coordinatorOf(r *request, kind int8, key string) kmsg.FindCoord
 	}
 	out.ErrorCode, out.ErrorMessage = s.failure(kmsg.FindCoordinator, err), message(err)
 	return out
+}
+
+// deniedCoordinator is why who asks may not know where something is coordinated, or nil.
+func deniedCoordinator(r *request, kind int8, key string) error {
+	switch {
+	case kind == coordinatorGroup:
+		return r.deniedGroup(acl.Describe, key)
+	case kind == coordinatorTxn:
+		return r.deniedTxn(acl.Describe, key)
+	case kind == coordinatorShare && r.version >= 6 && !r.mayCluster(acl.ClusterAction):
+		return kerr.ClusterAuthorizationFailed
+	}
+	return nil
 }
 
 func shardOwner(view *projections.Cluster, kind projections.ShardKind, key string) int32 {

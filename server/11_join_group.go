@@ -17,16 +17,17 @@ import (
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var joinGroupAPI = api{key: kmsg.JoinGroup, min: 0, max: 9, start: (*Server).joinGroup}
+var joinGroupAPI = api{key: kmsg.JoinGroup, min: 0, max: 9, access: checks(right{acl.Read, acl.Group}), start: (*Server).joinGroup}
 
 func (s *Server) joinGroup(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.JoinGroupRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrJoinGroupResponse()
 		resp.MemberID = req.MemberID
-		shard, err := s.shardOf(req.Group)
+		shard, err := s.memberShard(r, req.Group)
 		if err == nil && tooLong(req) {
 			err = kerr.InvalidRequest
 		}

@@ -12,14 +12,16 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var heartbeatAPI = api{key: kmsg.Heartbeat, min: 0, max: 4, start: (*Server).heartbeat}
+var heartbeatAPI = api{key: kmsg.Heartbeat, min: 0, max: 4, access: checks(right{acl.Read, acl.Group}), start: (*Server).heartbeat}
 
 func (s *Server) heartbeat(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.HeartbeatRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
-		shard, err := s.shardOf(req.Group)
+		shard, err := s.memberShard(r, req.Group)
 		if err == nil {
 			err = shard.Heartbeat(ctx, req.Group, req.MemberID, req.InstanceID, req.Generation)
 		}

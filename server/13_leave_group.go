@@ -14,15 +14,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
+	"kaas.dev/kaas/server/acl"
 )
 
-var leaveGroupAPI = api{key: kmsg.LeaveGroup, min: 0, max: 5, start: (*Server).leaveGroup}
+var leaveGroupAPI = api{key: kmsg.LeaveGroup, min: 0, max: 5, access: checks(right{acl.Read, acl.Group}), start: (*Server).leaveGroup}
 
 func (s *Server) leaveGroup(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.LeaveGroupRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		members := leaving(req)
-		errs, err := s.leave(ctx, req.Group, members)
+		errs, err := s.leave(ctx, r, req.Group, members)
 		resp := kmsg.NewPtrLeaveGroupResponse()
 		resp.ErrorCode = s.groupFailure(kmsg.LeaveGroup, err)
 		if err != nil {
@@ -53,8 +54,8 @@ func leaving(req *kmsg.LeaveGroupRequest) []classic.LeaveMember {
 
 // leave returns an error or nil for each member, or one for the group. Nobody is a member
 // of a group that is not there.
-func (s *Server) leave(ctx context.Context, group string, members []classic.LeaveMember) ([]error, error) {
-	shard, err := s.shardOf(group)
+func (s *Server) leave(ctx context.Context, r *request, group string, members []classic.LeaveMember) ([]error, error) {
+	shard, err := s.memberShard(r, group)
 	if err != nil {
 		return nil, err
 	}

@@ -15,15 +15,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
+	"kaas.dev/kaas/server/acl"
 )
 
-var syncGroupAPI = api{key: kmsg.SyncGroup, min: 0, max: 5, start: (*Server).syncGroup}
+var syncGroupAPI = api{key: kmsg.SyncGroup, min: 0, max: 5, access: checks(right{acl.Read, acl.Group}), start: (*Server).syncGroup}
 
 func (s *Server) syncGroup(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.SyncGroupRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrSyncGroupResponse()
-		a := s.sync(ctx, req)
+		a := s.sync(ctx, r, req)
 		if errors.Is(a.Err, kerr.CoordinatorLoadInProgress) {
 			a.Err = kerr.RebalanceInProgress
 		}
@@ -36,11 +37,11 @@ func (s *Server) syncGroup(_ context.Context, r *request) (reply, error) {
 	})
 }
 
-func (s *Server) sync(ctx context.Context, req *kmsg.SyncGroupRequest) classic.SyncAnswer {
+func (s *Server) sync(ctx context.Context, r *request, req *kmsg.SyncGroupRequest) classic.SyncAnswer {
 	if req.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {
 		return classic.SyncAnswer{Err: kerr.InconsistentGroupProtocol}
 	}
-	shard, err := s.shardOf(req.Group)
+	shard, err := s.memberShard(r, req.Group)
 	if err != nil {
 		return classic.SyncAnswer{Err: err}
 	}

@@ -5,7 +5,7 @@ package server
 // Groups of the classic protocol. One that is not there, or is of another protocol, is
 // Dead, and from version 6 GROUP_ID_NOT_FOUND besides: clients ask ConsumerGroupDescribe
 // first. Members' metadata and assignments are told while the group is Stable. What
-// the asker may do with a group, from version 3, is everything while there are no ACLs.
+// the asker may do with a group is told from version 3.
 
 import (
 	"context"
@@ -17,24 +17,29 @@ import (
 
 	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/coordinator/groupshard/classic"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeGroupsAPI = api{key: kmsg.DescribeGroups, min: 0, max: 6, start: (*Server).describeGroups}
+var describeGroupsAPI = api{key: kmsg.DescribeGroups, min: 0, max: 6, access: checks(right{acl.Describe, acl.Group}), start: (*Server).describeGroups}
 
 func (s *Server) describeGroups(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeGroupsRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrDescribeGroupsResponse()
 		resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
-		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.describeClassic(ctx, req, req.Groups[i]) })
+		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.describeClassic(ctx, r, req.Groups[i]) })
 		return resp
 	})
 }
 
-func (s *Server) describeClassic(ctx context.Context, req *kmsg.DescribeGroupsRequest, group string) kmsg.DescribeGroupsResponseGroup {
+func (s *Server) describeClassic(ctx context.Context, r *request, group string) kmsg.DescribeGroupsResponseGroup {
+	req := r.msg.(*kmsg.DescribeGroupsRequest)
 	out := kmsg.NewDescribeGroupsResponseGroup()
 	out.Group = group
-	d, err := s.describe(ctx, group)
+	d, err := groupshard.Description{}, r.deniedGroup(acl.Describe, group)
+	if err == nil {
+		d, err = s.describe(ctx, group)
+	}
 	if err == nil && d.Classic == nil {
 		err = fmt.Errorf("%w: group %.200q is not a classic group", kerr.GroupIDNotFound, group)
 	}
@@ -50,7 +55,7 @@ func (s *Server) describeClassic(ctx context.Context, req *kmsg.DescribeGroupsRe
 		return out
 	}
 	if req.IncludeAuthorizedOperations {
-		out.AuthorizedOperations = allGroupOps
+		out.AuthorizedOperations = r.subject.Operations(acl.Group, group)
 	}
 	if d.Classic != nil {
 		describedClassic(&out, d.Classic)

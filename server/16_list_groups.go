@@ -17,9 +17,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/groupshard"
+	"kaas.dev/kaas/server/acl"
 )
 
-var listGroupsAPI = api{key: kmsg.ListGroups, min: 0, max: 5, start: (*Server).listGroups}
+var listGroupsAPI = api{key: kmsg.ListGroups, min: 0, max: 5, access: checks(right{acl.Describe, acl.Cluster}, right{acl.Describe, acl.Group}), start: (*Server).listGroups}
 
 func (s *Server) listGroups(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListGroupsRequest)
@@ -30,8 +31,9 @@ func (s *Server) listGroups(_ context.Context, r *request) (reply, error) {
 			resp.ErrorCode = s.groupFailure(kmsg.ListGroups, err)
 			return resp
 		}
+		all := r.seesCluster(acl.Describe)
 		for _, g := range listed {
-			if chosen(req.StatesFilter, g.State) && chosen(req.TypesFilter, g.Type) {
+			if (all || r.sees(acl.Describe, acl.Group, g.Group)) && chosen(req.StatesFilter, g.State) && chosen(req.TypesFilter, g.Type) {
 				o := kmsg.NewListGroupsResponseGroup()
 				o.Group, o.ProtocolType, o.GroupState, o.GroupType = g.Group, g.ProtocolType, g.State, g.Type
 				resp.Groups = append(resp.Groups, o)

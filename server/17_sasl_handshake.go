@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var saslHandshakeAPI = api{key: kmsg.SASLHandshake, min: 0, max: 1, start: (*Server).saslHandshake}
+var saslHandshakeAPI = api{key: kmsg.SASLHandshake, min: 0, max: 1, access: open("who asks is known after it"), start: (*Server).saslHandshake}
 
 func (s *Server) saslHandshake(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.SASLHandshakeRequest)

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var apiVersionsAPI = api{key: kmsg.ApiVersions, min: 0, max: 5, start: (*Server).apiVersions}
+var apiVersionsAPI = api{key: kmsg.ApiVersions, min: 0, max: 5, access: open("how to talk to a broker is known before who asks"), start: (*Server).apiVersions}
 
 const rebootstrapRequired = 129
 

@@ -7,7 +7,7 @@ package server
 // must name known brokers and partitions from 0 without a gap; which broker leads is
 // still the controller's decision. A topic that stands twice is answered once, and of a
 // configuration that does the last counts. From version 5 the answer shows the topic's
-// configuration, from version 7 its ID.
+// configuration, if who asks may see it, from version 7 its ID.
 
 import (
 	"context"
@@ -21,9 +21,10 @@ import (
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var createTopicsAPI = api{key: kmsg.CreateTopics, min: 2, max: 7, forward: true, start: (*Server).createTopics}
+var createTopicsAPI = api{key: kmsg.CreateTopics, min: 2, max: 7, forward: true, access: checks(right{acl.Create, acl.Cluster}, right{acl.Create, acl.Topic}, right{acl.DescribeConfigs, acl.Topic}), start: (*Server).createTopics}
 
 func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreateTopicsRequest)
@@ -64,6 +65,9 @@ func (s *Server) judgeTopic(r *request, in *kmsg.CreateTopicsRequestTopic, twice
 	if twice {
 		return spec, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
 	}
+	if !r.seesCluster(acl.Create) && !r.may(acl.Create, acl.Topic, in.Topic) {
+		return spec, kerr.TopicAuthorizationFailed
+	}
 	if err := checkNewName(s.backend.View(), in.Topic); err != nil {
 		return spec, err // before all else that may be wrong with it, as in Kafka
 	}
@@ -86,7 +90,12 @@ func (s *Server) createOne(ctx context.Context, r *request, spec coordinator.Top
 		out.NumPartitions, out.ReplicationFactor = -1, -1
 		return out
 	}
-	out.TopicID, out.NumPartitions, out.ReplicationFactor = t.ID, int32(len(t.Partitions)), 1
+	out.TopicID = t.ID
+	if !r.sees(acl.DescribeConfigs, acl.Topic, spec.Name) {
+		out.ConfigErrorCode, out.NumPartitions, out.ReplicationFactor = kerr.TopicAuthorizationFailed.Code, -1, -1
+		return out
+	}
+	out.NumPartitions, out.ReplicationFactor = int32(len(t.Partitions)), 1
 	for _, c := range s.cfg.describeTopic(s.backend.View(), t.Configs) {
 		o := kmsg.NewCreateTopicsResponseTopicConfig()
 		o.Name, o.Value, o.Source = c.name, &c.value, int8(c.source)

@@ -15,15 +15,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var deleteTopicsAPI = api{key: kmsg.DeleteTopics, min: 1, max: 6, forward: true, start: (*Server).deleteTopics}
+var deleteTopicsAPI = api{key: kmsg.DeleteTopics, min: 1, max: 6, forward: true, access: checks(right{acl.Delete, acl.Cluster}, right{acl.Describe, acl.Topic}, right{acl.Delete, acl.Topic}), start: (*Server).deleteTopics}
 
 func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DeleteTopicsRequest)
 	asked := topicsToDelete(req)
 	return inTurn(r, func(ctx context.Context) kmsg.Response {
-		topics, twice := once(s.backend.View(), asked)
+		topics, twice := once(s.backend.View(), r, asked)
 		ctx, cancel := adminTimeout(ctx, req.TimeoutMillis)
 		defer cancel()
 		resp := kmsg.NewPtrDeleteTopicsResponse()
@@ -56,7 +57,7 @@ func (s *Server) judgeDeletion(r *request, in *kmsg.DeleteTopicsRequestTopic, tw
 	if twice {
 		return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
 	}
-	t, err := s.topicToDelete(in)
+	t, err := s.topicToDelete(r, in)
 	if err == nil {
 		err = s.mutate(r, len(t.Partitions), 5)
 	}
@@ -81,8 +82,9 @@ func (s *Server) deleteOne(ctx context.Context, in *kmsg.DeleteTopicsRequestTopi
 }
 
 // once are the topics of a request, each once, and which of them stood there twice. What
-// names nothing is left as it is: each of those has its own error.
-func once(view *projections.Cluster, asked []kmsg.DeleteTopicsRequestTopic) (topics []kmsg.DeleteTopicsRequestTopic, twice []bool) {
+// names nothing is left as it is: each of those has its own error. Which ID a name has is not
+// told to whom may not delete it.
+func once(view *projections.Cluster, r *request, asked []kmsg.DeleteTopicsRequestTopic) (topics []kmsg.DeleteTopicsRequestTopic, twice []bool) {
 	type meant struct {
 		name string
 		id   [16]byte
@@ -90,7 +92,7 @@ func once(view *projections.Cluster, asked []kmsg.DeleteTopicsRequestTopic) (top
 	at := map[meant]int{}
 	for _, in := range asked {
 		m := meant{or(in.Topic, ""), in.TopicID}
-		if t := view.Topic(m.name); t != nil && m.id == [16]byte{} {
+		if t := view.Topic(m.name); t != nil && m.id == [16]byte{} && r.deletes(t.Name) {
 			m = meant{id: t.ID}
 		}
 		i, ok := at[m]
@@ -108,7 +110,9 @@ func once(view *projections.Cluster, asked []kmsg.DeleteTopicsRequestTopic) (top
 	return topics, twice
 }
 
-func (s *Server) topicToDelete(in *kmsg.DeleteTopicsRequestTopic) (t *projections.Topic, err error) {
+// topicToDelete is what is to be deleted. in is the answer's, too: of a topic by ID that may be
+// described it learns the name.
+func (s *Server) topicToDelete(r *request, in *kmsg.DeleteTopicsRequestTopic) (t *projections.Topic, err error) {
 	view, byID := s.backend.View(), in.TopicID != [16]byte{}
 	switch {
 	case byID == (in.Topic != nil):
@@ -118,8 +122,22 @@ func (s *Server) topicToDelete(in *kmsg.DeleteTopicsRequestTopic) (t *projection
 	default:
 		t, err = view.Topic(*in.Topic), kerr.UnknownTopicOrPartition
 	}
+	if name := nameOr(t, or(in.Topic, "")); t != nil || !byID {
+		switch all := r.seesCluster(acl.Delete); {
+		case !all && !r.may(acl.Describe, acl.Topic, name):
+			return nil, kerr.TopicAuthorizationFailed
+		case t != nil && !all && !r.may(acl.Delete, acl.Topic, name):
+			in.Topic = &t.Name
+			return nil, kerr.TopicAuthorizationFailed
+		}
+	}
 	if t != nil {
 		return t, nil
 	}
 	return nil, err
+}
+
+// deletes reports whether who asks may delete a topic, without a word in the log.
+func (r *request) deletes(topic string) bool {
+	return r.subject.Allows(acl.Delete, acl.Cluster, acl.ClusterName) || r.subject.Allows(acl.Delete, acl.Topic, topic)
 }

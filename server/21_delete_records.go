@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var deleteRecordsAPI = api{key: kmsg.DeleteRecords, min: 0, max: 2, start: (*Server).deleteRecords}
+var deleteRecordsAPI = api{key: kmsg.DeleteRecords, min: 0, max: 2, access: checks(right{acl.Delete, acl.Topic}), start: (*Server).deleteRecords}
 
 func (s *Server) deleteRecords(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DeleteRecordsRequest)
@@ -35,9 +36,10 @@ func (s *Server) deleteRecords(_ context.Context, r *request) (reply, error) {
 			out.Default()
 			out.Topic = in.Topic
 			out.Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(in.Partitions))
+			denied := r.denied(acl.Delete, in.Topic)
 			for j := range in.Partitions {
 				g.Go(func() error {
-					out.Partitions[j] = s.deleteBefore(ctx, view.Topic(in.Topic), &in.Partitions[j], fresh)
+					out.Partitions[j] = s.deleteBefore(ctx, view.Topic(in.Topic), &in.Partitions[j], denied, fresh)
 					return nil
 				})
 			}
@@ -47,10 +49,13 @@ func (s *Server) deleteRecords(_ context.Context, r *request) (reply, error) {
 	})
 }
 
-func (s *Server) deleteBefore(ctx context.Context, t *projections.Topic, in *kmsg.DeleteRecordsRequestTopicPartition, fresh error) kmsg.DeleteRecordsResponseTopicPartition {
+func (s *Server) deleteBefore(ctx context.Context, t *projections.Topic, in *kmsg.DeleteRecordsRequestTopicPartition, denied, fresh error) kmsg.DeleteRecordsResponseTopicPartition {
 	out := kmsg.NewDeleteRecordsResponseTopicPartition()
 	out.Partition, out.LowWatermark = in.Partition, -1
 	err := func() error {
+		if denied != nil {
+			return denied
+		}
 		if t == nil {
 			return kerr.UnknownTopicOrPartition
 		}

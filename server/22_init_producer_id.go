@@ -14,16 +14,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/txnshard"
+	"kaas.dev/kaas/server/acl"
 )
 
-var initProducerIDAPI = api{key: kmsg.InitProducerID, min: 0, max: 5, start: (*Server).initProducerID}
+var initProducerIDAPI = api{key: kmsg.InitProducerID, min: 0, max: 5, access: checks(right{acl.Write, acl.TransactionalID}, right{acl.IdempotentWrite, acl.Cluster}, right{acl.Write, acl.Topic}), start: (*Server).initProducerID}
 
 func (s *Server) initProducerID(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.InitProducerIDRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrInitProducerIDResponse()
 		resp.ProducerID, resp.ProducerEpoch = -1, -1
-		p, err := s.newProducer(ctx, req)
+		p, err := txnshard.Producer{}, deniedProducer(r, req)
+		if err == nil {
+			p, err = s.newProducer(ctx, req)
+		}
 		if err == nil {
 			resp.ProducerID, resp.ProducerEpoch = p.ID, p.Epoch
 		}
@@ -34,6 +38,18 @@ func (s *Server) initProducerID(_ context.Context, r *request) (reply, error) {
 		}
 		return resp, nil
 	})
+}
+
+// deniedProducer is why who asks may not write under an ID, or with one of his own, or nil. Who
+// may write to some topic may do that as an idempotent producer.
+func deniedProducer(r *request, req *kmsg.InitProducerIDRequest) error {
+	switch {
+	case req.TransactionalID != nil:
+		return r.deniedTxn(acl.Write, *req.TransactionalID)
+	case r.seesCluster(acl.IdempotentWrite), r.maySome(acl.Write, acl.Topic):
+		return nil
+	}
+	return kerr.ClusterAuthorizationFailed
 }
 
 func (s *Server) newProducer(ctx context.Context, req *kmsg.InitProducerIDRequest) (txnshard.Producer, error) {

@@ -12,9 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var offsetForLeaderEpochAPI = api{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, start: (*Server).offsetForLeaderEpoch}
+var offsetForLeaderEpochAPI = api{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, access: checks(right{acl.ClusterAction, acl.Cluster}, right{acl.Describe, acl.Topic}), start: (*Server).offsetForLeaderEpoch}
 
 func (s *Server) offsetForLeaderEpoch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetForLeaderEpochRequest)
@@ -24,12 +25,17 @@ func (s *Server) offsetForLeaderEpoch(_ context.Context, r *request) (reply, err
 		view := s.backend.View()
 		fresh := s.metrics.checked(s.backend.CheckFresh(ctx))
 		resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
+		all := r.seesCluster(acl.ClusterAction)
 		for i := range req.Topics {
 			in := &req.Topics[i]
 			out := kmsg.NewOffsetForLeaderEpochResponseTopic()
 			out.Topic = in.Topic
+			var denied error
+			if !all {
+				denied = r.denied(acl.Describe, in.Topic)
+			}
 			for j := range in.Partitions {
-				out.Partitions = append(out.Partitions, s.epochEnd(view.Topic(in.Topic), &in.Partitions[j], fresh))
+				out.Partitions = append(out.Partitions, s.epochEnd(view.Topic(in.Topic), &in.Partitions[j], denied, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
@@ -37,10 +43,13 @@ func (s *Server) offsetForLeaderEpoch(_ context.Context, r *request) (reply, err
 	})
 }
 
-func (s *Server) epochEnd(t *projections.Topic, in *kmsg.OffsetForLeaderEpochRequestTopicPartition, fresh error) kmsg.OffsetForLeaderEpochResponseTopicPartition {
+func (s *Server) epochEnd(t *projections.Topic, in *kmsg.OffsetForLeaderEpochRequestTopicPartition, denied, fresh error) kmsg.OffsetForLeaderEpochResponseTopicPartition {
 	out := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 	out.Partition, out.LeaderEpoch, out.EndOffset = in.Partition, -1, -1
 	err := func() error {
+		if denied != nil {
+			return denied
+		}
 		if t == nil {
 			return kerr.UnknownTopicOrPartition
 		}

@@ -17,19 +17,33 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/txnshard"
+	"kaas.dev/kaas/server/acl"
 )
 
-var addPartitionsToTxnAPI = api{key: kmsg.AddPartitionsToTxn, min: 0, max: 5, start: (*Server).addPartitionsToTxn}
+var addPartitionsToTxnAPI = api{key: kmsg.AddPartitionsToTxn, min: 0, max: 5, access: checks(right{acl.Write, acl.TransactionalID}, right{acl.Write, acl.Topic}, right{acl.ClusterAction, acl.Cluster}), start: (*Server).addPartitionsToTxn}
 
 func (s *Server) addPartitionsToTxn(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AddPartitionsToTxnRequest)
 	if req.Version >= 4 {
+		if err := r.deniedCluster(acl.ClusterAction); err != nil {
+			resp := kmsg.NewPtrAddPartitionsToTxnResponse()
+			resp.ErrorCode = s.failure(kmsg.AddPartitionsToTxn, err)
+			return now(resp)
+		}
 		return later(func(ctx context.Context) (kmsg.Response, error) { return s.joinTxns(ctx, req), nil })
 	}
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		call := newJoinCall(s, req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch)
+		call.denied = r.deniedTxn(acl.Write, req.TransactionalID)
 		for _, t := range req.Topics {
-			call.topic(t.Topic, t.Partitions)
+			var denied error
+			switch {
+			case t.Topic == offsetsTopic:
+				denied = kerr.TopicAuthorizationFailed // it is the coordinators' own, as in Kafka
+			case call.denied == nil:
+				denied = r.denied(acl.Write, t.Topic)
+			}
+			call.topic(t.Topic, t.Partitions, denied)
 		}
 		call.run(ctx, false)
 		resp := kmsg.NewPtrAddPartitionsToTxnResponse()
@@ -57,7 +71,7 @@ func (s *Server) joinTxns(ctx context.Context, req *kmsg.AddPartitionsToTxnReque
 		out.TransactionalID = in.TransactionalID
 		call := newJoinCall(s, req.Version, in.TransactionalID, in.ProducerID, in.ProducerEpoch)
 		for _, t := range in.Topics {
-			call.topic(t.Topic, t.Partitions)
+			call.topic(t.Topic, t.Partitions, nil)
 		}
 		call.run(ctx, in.VerifyOnly)
 		for _, t := range call.topics {
@@ -83,6 +97,7 @@ type joinCall struct {
 	// parts are where the errors of the add's partitions, and of its shards, stand.
 	parts, shards []*error
 	unknown       bool
+	denied        error // all of it
 }
 
 type joinTopic struct {
@@ -95,11 +110,17 @@ func newJoinCall(s *Server, version int16, id string, producer int64, epoch int1
 	return &joinCall{s: s, version: version, add: txnshard.Add{ID: id, Producer: txnshard.Producer{ID: producer, Epoch: epoch}}}
 }
 
-func (c *joinCall) topic(name string, partitions []int32) {
+// topic lays out what is asked of a topic, or why it is denied.
+func (c *joinCall) topic(name string, partitions []int32, denied error) {
 	t := joinTopic{name, partitions, make([]error, len(partitions))}
 	view := c.s.backend.View()
 	for i, p := range partitions {
-		switch t.errs[i] = addPart(view, &c.add, name, p); {
+		if t.errs[i] = denied; denied == nil {
+			t.errs[i] = addPart(view, &c.add, name, p)
+		}
+		switch {
+		case c.denied != nil:
+			t.errs[i] = c.denied
 		case t.errs[i] != nil:
 			c.unknown = true
 		case name == offsetsTopic:
@@ -123,7 +144,10 @@ func (c *joinCall) run(ctx context.Context, verify bool) {
 }
 
 func (c *joinCall) ask(ctx context.Context, verify bool) ([]error, error) {
-	if c.unknown && !verify {
+	switch {
+	case c.denied != nil:
+		return nil, c.denied
+	case c.unknown && !verify:
 		return nil, kerr.OperationNotAttempted
 	}
 	shard, err := c.s.txnShardOf(c.add.ID)

@@ -14,20 +14,27 @@ import (
 
 	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var addOffsetsToTxnAPI = api{key: kmsg.AddOffsetsToTxn, min: 0, max: 4, start: (*Server).addOffsetsToTxn}
+var addOffsetsToTxnAPI = api{key: kmsg.AddOffsetsToTxn, min: 0, max: 4, access: checks(right{acl.Write, acl.TransactionalID}, right{acl.Read, acl.Group}), start: (*Server).addOffsetsToTxn}
 
 func (s *Server) addOffsetsToTxn(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AddOffsetsToTxnRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrAddOffsetsToTxnResponse()
-		resp.ErrorCode = s.txnFailure(kmsg.AddOffsetsToTxn, req.Version >= 2, s.addOffsets(ctx, req))
+		resp.ErrorCode = s.txnFailure(kmsg.AddOffsetsToTxn, req.Version >= 2, s.addOffsets(ctx, r, req))
 		return resp
 	})
 }
 
-func (s *Server) addOffsets(ctx context.Context, req *kmsg.AddOffsetsToTxnRequest) error {
+func (s *Server) addOffsets(ctx context.Context, r *request, req *kmsg.AddOffsetsToTxnRequest) error {
+	if err := r.deniedTxn(acl.Write, req.TransactionalID); err != nil {
+		return err
+	}
+	if err := r.deniedGroup(acl.Read, req.Group); err != nil {
+		return err
+	}
 	shard, err := s.txnShardOf(req.TransactionalID)
 	if err != nil {
 		return err

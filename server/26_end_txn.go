@@ -13,16 +13,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/txnshard"
+	"kaas.dev/kaas/server/acl"
 )
 
-var endTxnAPI = api{key: kmsg.EndTxn, min: 0, max: 5, start: (*Server).endTxn}
+var endTxnAPI = api{key: kmsg.EndTxn, min: 0, max: 5, access: checks(right{acl.Write, acl.TransactionalID}), start: (*Server).endTxn}
 
 func (s *Server) endTxn(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.EndTxnRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrEndTxnResponse()
 		resp.ProducerID, resp.ProducerEpoch = -1, -1
-		next, err := s.endTransaction(ctx, req)
+		next, err := s.endTransaction(ctx, r, req)
 		if err == nil {
 			resp.ProducerID, resp.ProducerEpoch = next.ID, next.Epoch
 		}
@@ -31,7 +32,10 @@ func (s *Server) endTxn(_ context.Context, r *request) (reply, error) {
 	})
 }
 
-func (s *Server) endTransaction(ctx context.Context, req *kmsg.EndTxnRequest) (txnshard.Producer, error) {
+func (s *Server) endTransaction(ctx context.Context, r *request, req *kmsg.EndTxnRequest) (txnshard.Producer, error) {
+	if err := r.deniedTxn(acl.Write, req.TransactionalID); err != nil {
+		return txnshard.Producer{}, err
+	}
 	shard, err := s.txnShardOf(req.TransactionalID)
 	if err != nil {
 		return txnshard.Producer{}, err

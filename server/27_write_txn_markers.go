@@ -18,9 +18,10 @@ import (
 
 	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/server/acl"
 )
 
-var writeTxnMarkersAPI = api{key: kmsg.WriteTxnMarkers, min: 1, max: 2, start: (*Server).writeTxnMarkers}
+var writeTxnMarkersAPI = api{key: kmsg.WriteTxnMarkers, min: 1, max: 2, access: checks(right{acl.Alter, acl.Cluster}, right{acl.ClusterAction, acl.Cluster}), start: (*Server).writeTxnMarkers}
 
 // marking is a marker that was begun: wait returns when it is committed.
 type marking struct {
@@ -33,6 +34,10 @@ func (s *Server) writeTxnMarkers(ctx context.Context, r *request) (reply, error)
 	resp := kmsg.NewPtrWriteTxnMarkersResponse()
 	resp.Markers = make([]kmsg.WriteTxnMarkersResponseMarker, len(req.Markers))
 	var waiting []marking
+	var denied error
+	if !r.seesCluster(acl.Alter) {
+		denied = r.deniedCluster(acl.ClusterAction)
+	}
 	for i := range req.Markers {
 		in, out := &req.Markers[i], &resp.Markers[i]
 		out.ProducerID = in.ProducerID
@@ -40,7 +45,7 @@ func (s *Server) writeTxnMarkers(ctx context.Context, r *request) (reply, error)
 			CoordinatorEpoch: in.CoordinatorEpoch, Version: in.TransactionVersion}
 		out.Topics = make([]kmsg.WriteTxnMarkersResponseMarkerTopic, len(in.Topics))
 		for j := range in.Topics {
-			waiting = append(waiting, s.markTopic(ctx, m, &in.Topics[j], &out.Topics[j])...)
+			waiting = append(waiting, s.markTopic(ctx, m, &in.Topics[j], &out.Topics[j], denied)...)
 		}
 	}
 	return later(func(ctx context.Context) (kmsg.Response, error) {
@@ -54,13 +59,17 @@ func (s *Server) writeTxnMarkers(ctx context.Context, r *request) (reply, error)
 }
 
 // markTopic appends a marker to partitions of a topic.
-func (s *Server) markTopic(ctx context.Context, m partition.Marker, in *kmsg.WriteTxnMarkersRequestMarkerTopic, out *kmsg.WriteTxnMarkersResponseMarkerTopic) (waiting []marking) {
+func (s *Server) markTopic(ctx context.Context, m partition.Marker, in *kmsg.WriteTxnMarkersRequestMarkerTopic, out *kmsg.WriteTxnMarkersResponseMarkerTopic, denied error) (waiting []marking) {
 	out.Topic = in.Topic
 	out.Partitions = make([]kmsg.WriteTxnMarkersResponseMarkerTopicPartition, len(in.Partitions))
 	t := s.backend.View().Topic(in.Topic)
 	for i, index := range in.Partitions {
 		o := &out.Partitions[i]
 		o.Partition = index
+		if denied != nil {
+			o.ErrorCode = s.failure(kmsg.WriteTxnMarkers, denied)
+			continue
+		}
 		if in.Topic == offsetsTopic {
 			waiting = append(waiting, marking{o, s.endInGroups(m, index)})
 			continue

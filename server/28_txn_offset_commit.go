@@ -21,14 +21,18 @@ import (
 	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var txnOffsetCommitAPI = api{key: kmsg.TxnOffsetCommit, min: 0, max: 6, start: (*Server).txnOffsetCommit}
+var txnOffsetCommitAPI = api{key: kmsg.TxnOffsetCommit, min: 0, max: 6, access: checks(right{acl.Write, acl.TransactionalID}, right{acl.Read, acl.Group}, right{acl.Read, acl.Topic}), start: (*Server).txnOffsetCommit}
 
 func (s *Server) txnOffsetCommit(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.TxnOffsetCommitRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
-		c := txnOffsetCall{s: s, req: req, resp: kmsg.NewPtrTxnOffsetCommitResponse(), view: s.backend.View()}
+		c := txnOffsetCall{s: s, r: r, req: req, resp: kmsg.NewPtrTxnOffsetCommitResponse(), view: s.backend.View()}
+		if c.denied = r.deniedTxn(acl.Write, req.TransactionalID); c.denied == nil {
+			c.denied = r.deniedGroup(acl.Read, req.Group)
+		}
 		c.resp.Topics = make([]kmsg.TxnOffsetCommitResponseTopic, len(req.Topics))
 		for i := range req.Topics {
 			c.topic(&req.Topics[i], &c.resp.Topics[i])
@@ -46,9 +50,11 @@ func (s *Server) txnOffsetCommit(_ context.Context, r *request) (reply, error) {
 // txnOffsetCall is one request on its way.
 type txnOffsetCall struct {
 	s      *Server
+	r      *request
 	req    *kmsg.TxnOffsetCommitRequest
 	resp   *kmsg.TxnOffsetCommitResponse
 	view   *projections.Cluster
+	denied error // all of it
 	topics []groups.TopicOffsets
 	valid  []*kmsg.TxnOffsetCommitResponseTopicPartition // the answers for topics, in any order
 }
@@ -59,12 +65,20 @@ func (c *txnOffsetCall) topic(in *kmsg.TxnOffsetCommitRequestTopic, out *kmsg.Tx
 	out.Topic, out.TopicID = in.Topic, in.TopicID
 	out.Partitions = make([]kmsg.TxnOffsetCommitResponseTopicPartition, len(in.Partitions))
 	t := topicOf(c.view, c.req.Version >= 6, in.Topic, in.TopicID)
+	denied := c.denied
+	if denied == nil && (t != nil || c.req.Version < 6) {
+		denied = c.r.denied(acl.Read, nameOr(t, in.Topic))
+	}
 	var offsets groups.TopicOffsets
 	for i := range in.Partitions {
 		p, o := &in.Partitions[i], &out.Partitions[i]
 		o.Default()
 		o.Partition = p.Partition
-		if err := c.refuse(t, p); err != nil {
+		err := denied
+		if err == nil {
+			err = c.refuse(t, p)
+		}
+		if err != nil {
 			o.ErrorCode = c.code(err)
 			continue
 		}

@@ -17,9 +17,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeConfigsAPI = api{key: kmsg.DescribeConfigs, min: 1, max: 4, start: (*Server).describeConfigs}
+var describeConfigsAPI = api{key: kmsg.DescribeConfigs, min: 1, max: 4, access: checks(right{acl.DescribeConfigs, acl.Cluster}, right{acl.DescribeConfigs, acl.Topic}, right{acl.DescribeConfigs, acl.Group}), start: (*Server).describeConfigs}
 
 func (s *Server) describeConfigs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeConfigsRequest)
@@ -28,7 +29,11 @@ func (s *Server) describeConfigs(_ context.Context, r *request) (reply, error) {
 		in := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName, out.ErrorMessage = in.ResourceType, in.ResourceName, new(string)
-		values, err := s.configsOf(in)
+		var values []configValue
+		err := r.deniedConfigs(acl.DescribeConfigs, in.ResourceType, in.ResourceName)
+		if err == nil {
+			values, err = s.configsOf(in)
+		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DescribeConfigs, err), message(err)
 		}

@@ -11,9 +11,11 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var alterConfigsAPI = api{key: kmsg.AlterConfigs, min: 0, max: 2, forward: true, start: (*Server).alterConfigs}
+var alterConfigsAPI = api{key: kmsg.AlterConfigs, min: 0, max: 2, forward: true, access: checks(right{acl.AlterConfigs, acl.Cluster}, right{acl.AlterConfigs, acl.Topic}, right{acl.AlterConfigs, acl.Group}), start: (*Server).alterConfigs}
 
 func (s *Server) alterConfigs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AlterConfigsRequest)

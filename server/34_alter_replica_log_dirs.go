@@ -16,9 +16,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var alterReplicaLogDirsAPI = api{key: kmsg.AlterReplicaLogDirs, min: 1, max: 2, start: (*Server).alterReplicaLogDirs}
+var alterReplicaLogDirsAPI = api{key: kmsg.AlterReplicaLogDirs, min: 1, max: 2, access: onCluster(acl.Alter), start: (*Server).alterReplicaLogDirs}
 
 func (s *Server) alterReplicaLogDirs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AlterReplicaLogDirsRequest)
@@ -39,7 +41,7 @@ func (s *Server) alterReplicaLogDirs(_ context.Context, r *request) (reply, erro
 		out.Topic = name
 		for _, p := range sortedPartitions(partitions) {
 			o := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
-			o.Partition, o.ErrorCode = p, s.failure(kmsg.AlterReplicaLogDirs, s.inDir(name, p, partitions[p]))
+			o.Partition, o.ErrorCode = p, s.failure(kmsg.AlterReplicaLogDirs, orElse(r.refused, func() error { return s.inDir(name, p, partitions[p]) }))
 			out.Partitions = append(out.Partitions, o)
 		}
 		resp.Topics = append(resp.Topics, out)

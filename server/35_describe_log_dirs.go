@@ -15,12 +15,18 @@ import (
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeLogDirsAPI = api{key: kmsg.DescribeLogDirs, min: 1, max: 5, start: (*Server).describeLogDirs}
+var describeLogDirsAPI = api{key: kmsg.DescribeLogDirs, min: 1, max: 5, access: onCluster(acl.Describe), start: (*Server).describeLogDirs}
 
 func (s *Server) describeLogDirs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeLogDirsRequest)
+	if r.refused != nil {
+		resp := kmsg.NewPtrDescribeLogDirsResponse()
+		resp.ErrorCode = s.failure(kmsg.DescribeLogDirs, r.refused)
+		return now(resp)
+	}
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		dir := kmsg.NewDescribeLogDirsResponseDir()
 		dir.Dir, dir.TotalBytes, dir.UsableBytes = s.cfg.LogDir, -1, -1

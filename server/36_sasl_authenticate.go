@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var saslAuthenticateAPI = api{key: kmsg.SASLAuthenticate, min: 0, max: 2, start: (*Server).saslAuthenticate}
+var saslAuthenticateAPI = api{key: kmsg.SASLAuthenticate, min: 0, max: 2, access: open("who asks is known after it"), start: (*Server).saslAuthenticate}
 
 func (s *Server) saslAuthenticate(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.SASLAuthenticateRequest)

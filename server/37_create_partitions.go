@@ -14,9 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var createPartitionsAPI = api{key: kmsg.CreatePartitions, min: 0, max: 3, forward: true, start: (*Server).createPartitions}
+var createPartitionsAPI = api{key: kmsg.CreatePartitions, min: 0, max: 3, forward: true, access: checks(right{acl.Alter, acl.Topic}), start: (*Server).createPartitions}
 
 func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreatePartitionsRequest)
@@ -58,6 +59,9 @@ func (s *Server) judgeGrowth(r *request, in *kmsg.CreatePartitionsRequestTopic, 
 	}
 	if twice {
 		return nil, fmt.Errorf("%w: the topic stands twice in the request", kerr.InvalidRequest)
+	}
+	if err := r.denied(acl.Alter, in.Topic); err != nil {
+		return nil, err
 	}
 	view := s.backend.View()
 	t := view.Topic(in.Topic)

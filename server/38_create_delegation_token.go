@@ -7,24 +7,31 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/server/acl"
 	"kaas.dev/kaas/server/auth"
 )
 
-var createDelegationTokenAPI = api{key: kmsg.CreateDelegationToken, min: 1, max: 3, start: (*Server).createDelegationToken}
+var createDelegationTokenAPI = api{key: kmsg.CreateDelegationToken, min: 1, max: 3, access: checks(right{acl.CreateTokens, acl.User}), start: (*Server).createDelegationToken}
 
 func (s *Server) createDelegationToken(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.CreateDelegationTokenRequest)
 	resp := kmsg.NewPtrCreateDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.CreateDelegationToken, tokensRefused(r.conn.listener, r.principal))
-	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = r.principal.Type, r.principal.Name
-	resp.PrincipalType, resp.PrincipalName = r.principal.Type, r.principal.Name
+	owner := r.principal
 	if or(req.OwnerPrincipalName, "") != "" {
-		resp.PrincipalType, resp.PrincipalName = or(req.OwnerPrincipalType, ""), *req.OwnerPrincipalName
+		owner = auth.Principal{Type: or(req.OwnerPrincipalType, ""), Name: *req.OwnerPrincipalName}
 	}
+	err := r.tokensRefused()
+	if errors.Is(err, kerr.DelegationTokenAuthDisabled) && owner != r.principal && !r.may(acl.CreateTokens, acl.User, owner.String()) {
+		err = kerr.DelegationTokenAuthorizationFailed
+	}
+	resp.ErrorCode = s.failure(kmsg.CreateDelegationToken, err)
+	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = r.principal.Type, r.principal.Name
+	resp.PrincipalType, resp.PrincipalName = owner.Type, owner.Name
 	resp.IssueTimestamp, resp.ExpiryTimestamp, resp.MaxTimestamp = -1, -1, -1
 	return now(resp)
 }
@@ -33,8 +40,8 @@ func (s *Server) createDelegationToken(_ context.Context, r *request) (reply, er
 // without having shown who he is learns no more than that
 // (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED); others are told that there are none
 // (DELEGATION_TOKEN_AUTH_DISABLED).
-func tokensRefused(l *Endpoint, who auth.Principal) error {
-	if l.Protocol == plaintext || l.Protocol == overTLS && who == auth.Anonymous {
+func (r *request) tokensRefused() error {
+	if l := r.conn.listener; l.Protocol == plaintext || l.Protocol == overTLS && r.principal == auth.Anonymous {
 		return kerr.DelegationTokenRequestNotAllowed
 	}
 	return kerr.DelegationTokenAuthDisabled

@@ -8,11 +8,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var expireDelegationTokenAPI = api{key: kmsg.ExpireDelegationToken, min: 1, max: 2, start: (*Server).expireDelegationToken}
+var expireDelegationTokenAPI = api{key: kmsg.ExpireDelegationToken, min: 1, max: 2, access: open("there are no tokens, and whoever has one may expire it"), start: (*Server).expireDelegationToken}
 
 func (s *Server) expireDelegationToken(_ context.Context, r *request) (reply, error) {
 	resp := kmsg.NewPtrExpireDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.ExpireDelegationToken, tokensRefused(r.conn.listener, r.principal))
+	resp.ErrorCode = s.failure(kmsg.ExpireDelegationToken, r.tokensRefused())
 	resp.ExpiryTimestamp = -1
 	return now(resp)
 }

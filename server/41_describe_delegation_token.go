@@ -8,10 +8,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var describeDelegationTokenAPI = api{key: kmsg.DescribeDelegationToken, min: 1, max: 3, start: (*Server).describeDelegationToken}
+var describeDelegationTokenAPI = api{key: kmsg.DescribeDelegationToken, min: 1, max: 3, access: open("there are no tokens, and nobody is shown those that he may not describe"), start: (*Server).describeDelegationToken}
 
 func (s *Server) describeDelegationToken(_ context.Context, r *request) (reply, error) {
 	resp := kmsg.NewPtrDescribeDelegationTokenResponse()
-	resp.ErrorCode = s.failure(kmsg.DescribeDelegationToken, tokensRefused(r.conn.listener, r.principal))
+	resp.ErrorCode = s.failure(kmsg.DescribeDelegationToken, r.tokensRefused())
 	return now(resp)
 }

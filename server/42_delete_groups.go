@@ -10,9 +10,11 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var deleteGroupsAPI = api{key: kmsg.DeleteGroups, min: 0, max: 3, start: (*Server).deleteGroups}
+var deleteGroupsAPI = api{key: kmsg.DeleteGroups, min: 0, max: 3, access: checks(right{acl.Delete, acl.Group}), start: (*Server).deleteGroups}
 
 func (s *Server) deleteGroups(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DeleteGroupsRequest)
@@ -25,7 +27,7 @@ func (s *Server) deleteGroups(_ context.Context, r *request) (reply, error) {
 		inParallel(len(names), func(i int) {
 			out := &resp.Groups[i]
 			out.Default()
-			err := s.deleteGroup(ctx, names[i])
+			err := orElse(r.deniedGroup(acl.Delete, names[i]), func() error { return s.deleteGroup(ctx, names[i]) })
 			out.Group, out.ErrorCode, out.ErrorMessage = names[i], s.groupFailure(kmsg.DeleteGroups, err), message(err)
 		})
 		return resp

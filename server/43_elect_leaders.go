@@ -17,9 +17,10 @@ import (
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var electLeadersAPI = api{key: kmsg.ElectLeaders, min: 0, max: 2, forward: true, start: (*Server).electLeaders}
+var electLeadersAPI = api{key: kmsg.ElectLeaders, min: 0, max: 2, forward: true, access: onCluster(acl.Alter), start: (*Server).electLeaders}
 
 const electPreferred, electUnclean = 0, 1
 

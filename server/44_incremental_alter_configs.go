@@ -10,9 +10,11 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var incrementalAlterConfigsAPI = api{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, forward: true, start: (*Server).incrementalAlterConfigs}
+var incrementalAlterConfigsAPI = api{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, forward: true, access: checks(right{acl.AlterConfigs, acl.Cluster}, right{acl.AlterConfigs, acl.Topic}, right{acl.AlterConfigs, acl.Group}), start: (*Server).incrementalAlterConfigs}
 
 func (s *Server) incrementalAlterConfigs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.IncrementalAlterConfigsRequest)

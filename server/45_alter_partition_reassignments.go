@@ -17,9 +17,10 @@ import (
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var alterPartitionReassignmentsAPI = api{key: kmsg.AlterPartitionAssignments, min: 0, max: 1, forward: true, start: (*Server).alterPartitionReassignments}
+var alterPartitionReassignmentsAPI = api{key: kmsg.AlterPartitionAssignments, min: 0, max: 1, forward: true, access: onCluster(acl.Alter), start: (*Server).alterPartitionReassignments}
 
 func (s *Server) alterPartitionReassignments(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AlterPartitionAssignmentsRequest)

@@ -12,9 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator"
+	"kaas.dev/kaas/server/acl"
 )
 
-var listPartitionReassignmentsAPI = api{key: kmsg.ListPartitionReassignments, min: 0, max: 0, forward: true, start: (*Server).listPartitionReassignments}
+var listPartitionReassignmentsAPI = api{key: kmsg.ListPartitionReassignments, min: 0, max: 0, forward: true, access: onCluster(acl.Describe), start: (*Server).listPartitionReassignments}
 
 func (s *Server) listPartitionReassignments(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListPartitionReassignmentsRequest)
@@ -22,6 +23,7 @@ func (s *Server) listPartitionReassignments(_ context.Context, r *request) (repl
 		resp := kmsg.NewPtrListPartitionReassignmentsResponse()
 		if r.refused != nil {
 			resp.ErrorCode, resp.ErrorMessage = s.failure(kmsg.ListPartitionReassignments, r.refused), message(r.refused)
+			resp.Topics = askedReassignments(req)
 			return resp
 		}
 		view, at := s.backend.View(), map[string]int{}
@@ -42,6 +44,21 @@ func (s *Server) listPartitionReassignments(_ context.Context, r *request) (repl
 		}
 		return resp
 	})
+}
+
+// askedReassignments are what was asked for, as Kafka tells it beside an error.
+func askedReassignments(req *kmsg.ListPartitionReassignmentsRequest) (out []kmsg.ListPartitionReassignmentsResponseTopic) {
+	for _, in := range req.Topics {
+		t := kmsg.NewListPartitionReassignmentsResponseTopic()
+		t.Topic = in.Topic
+		for _, p := range in.Partitions {
+			o := kmsg.NewListPartitionReassignmentsResponseTopicPartition()
+			o.Partition = p
+			t.Partitions = append(t.Partitions, o)
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 func movingPartition(m coordinator.LeaderMove) kmsg.ListPartitionReassignmentsResponseTopicPartition {

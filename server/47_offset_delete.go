@@ -14,15 +14,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var offsetDeleteAPI = api{key: kmsg.OffsetDelete, min: 0, max: 0, start: (*Server).offsetDelete}
+var offsetDeleteAPI = api{key: kmsg.OffsetDelete, min: 0, max: 0, access: checks(right{acl.Delete, acl.Group}, right{acl.Read, acl.Topic}), start: (*Server).offsetDelete}
 
 func (s *Server) offsetDelete(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetDeleteRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrOffsetDeleteResponse()
-		topics, waiting := s.offsetsToDelete(req, resp)
+		if err := r.deniedGroup(acl.Delete, req.Group); err != nil {
+			resp.ErrorCode = s.groupFailure(kmsg.OffsetDelete, err)
+			return resp
+		}
+		topics, waiting := s.offsetsToDelete(r, resp)
 		shard, err := s.shardOf(req.Group)
 		var errs []error
 		if err == nil {
@@ -42,19 +47,24 @@ func (s *Server) offsetDelete(_ context.Context, r *request) (reply, error) {
 
 // offsetsToDelete lays out the answer and returns what there may be offsets of, with the
 // places for what becomes of each partition.
-func (s *Server) offsetsToDelete(req *kmsg.OffsetDeleteRequest, resp *kmsg.OffsetDeleteResponse) (topics []groups.TopicPartitions, waiting []*kmsg.OffsetDeleteResponseTopicPartition) {
-	view := s.backend.View()
+func (s *Server) offsetsToDelete(r *request, resp *kmsg.OffsetDeleteResponse) (topics []groups.TopicPartitions, waiting []*kmsg.OffsetDeleteResponseTopicPartition) {
+	view, req := s.backend.View(), r.msg.(*kmsg.OffsetDeleteRequest)
 	resp.Topics = make([]kmsg.OffsetDeleteResponseTopic, len(req.Topics))
 	for i := range req.Topics {
 		in, out, t := &req.Topics[i], &resp.Topics[i], view.Topic(req.Topics[i].Topic)
 		out.Topic = in.Topic
 		out.Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(in.Partitions))
 		var there []int32
+		denied := r.denied(acl.Read, in.Topic)
 		for j, p := range in.Partitions {
 			o := &out.Partitions[j]
 			o.Partition = p.Partition
-			if t == nil || !hasPartition(t, p.Partition) {
-				o.ErrorCode = s.groupFailure(kmsg.OffsetDelete, kerr.UnknownTopicOrPartition)
+			err := denied
+			if err == nil && (t == nil || !hasPartition(t, p.Partition)) {
+				err = kerr.UnknownTopicOrPartition
+			}
+			if err != nil {
+				o.ErrorCode = s.groupFailure(kmsg.OffsetDelete, err)
 				continue
 			}
 			there, waiting = append(there, p.Partition), append(waiting, o)

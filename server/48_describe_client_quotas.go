@@ -16,15 +16,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeClientQuotasAPI = api{key: kmsg.DescribeClientQuotas, min: 0, max: 1, start: (*Server).describeClientQuotas}
+var describeClientQuotasAPI = api{key: kmsg.DescribeClientQuotas, min: 0, max: 1, access: onCluster(acl.DescribeConfigs), start: (*Server).describeClientQuotas}
 
 func (s *Server) describeClientQuotas(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeClientQuotasRequest)
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
 	f, err := quotaFilterOf(req)
-	if err == nil {
+	if r.refused != nil {
 		err = r.refused
 	}
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var alterClientQuotasAPI = api{key: kmsg.AlterClientQuotas, min: 0, max: 1, forward: true, start: (*Server).alterClientQuotas}
+var alterClientQuotasAPI = api{key: kmsg.AlterClientQuotas, min: 0, max: 1, forward: true, access: onCluster(acl.AlterConfigs), start: (*Server).alterClientQuotas}
 
 // quotaAlteration is what a request asks of an entity, and what is wrong with it.
 type quotaAlteration struct {

@@ -14,14 +14,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeUserScramCredentialsAPI = api{key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0, start: (*Server).describeUserScramCredentials}
+var describeUserScramCredentialsAPI = api{key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0, access: onCluster(acl.Describe), start: (*Server).describeUserScramCredentials}
 
 func (s *Server) describeUserScramCredentials(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeUserSCRAMCredentialsRequest)
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	resp.Results = []kmsg.DescribeUserSCRAMCredentialsResponseResult{}
+	if r.refused != nil {
+		resp.ErrorCode, resp.ErrorMessage = s.failure(kmsg.DescribeUserSCRAMCredentials, r.refused), message(r.refused)
+		for range req.Users { // of nobody by name, as in Kafka
+			resp.Results = append(resp.Results, s.describedUser("", nil, r.refused))
+		}
+		return now(resp)
+	}
 	have := map[string][]*projections.ScramCredential{}
 	times := map[string]int{}
 	var users []string

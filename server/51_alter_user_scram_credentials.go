@@ -18,10 +18,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 	"kaas.dev/kaas/server/auth/sasl"
 )
 
-var alterUserScramCredentialsAPI = api{key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0, forward: true, start: (*Server).alterUserScramCredentials}
+var alterUserScramCredentialsAPI = api{key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0, forward: true, access: onCluster(acl.Alter), start: (*Server).alterUserScramCredentials}
 
 func (s *Server) alterUserScramCredentials(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.AlterUserSCRAMCredentialsRequest)

@@ -14,9 +14,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeQuorumAPI = api{key: kmsg.DescribeQuorum, min: 0, max: 2, start: (*Server).describeQuorum}
+var describeQuorumAPI = api{key: kmsg.DescribeQuorum, min: 0, max: 2, access: onCluster(acl.Describe), start: (*Server).describeQuorum}
 
 // metadataTopic is where Kafka keeps the cluster's metadata.
 const metadataTopic = "__cluster_metadata"
@@ -25,6 +27,10 @@ func (s *Server) describeQuorum(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeQuorumRequest)
 	resp := kmsg.NewPtrDescribeQuorumResponse()
 	resp.ErrorMessage = new(string)
+	if r.refused != nil {
+		resp.ErrorCode, resp.ErrorMessage = s.failure(kmsg.DescribeQuorum, r.refused), message(r.refused)
+		return now(resp)
+	}
 	known := len(req.Topics) == 1 && req.Topics[0].Topic == metadataTopic &&
 		len(req.Topics[0].Partitions) == 1 && req.Topics[0].Partitions[0].Partition == 0
 	if known {

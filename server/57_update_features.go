@@ -12,13 +12,19 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var updateFeaturesAPI = api{key: kmsg.UpdateFeatures, min: 0, max: 2, start: (*Server).updateFeatures}
+var updateFeaturesAPI = api{key: kmsg.UpdateFeatures, min: 0, max: 2, access: onCluster(acl.Alter), start: (*Server).updateFeatures}
 
 func (s *Server) updateFeatures(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.UpdateFeaturesRequest)
 	resp := kmsg.NewPtrUpdateFeaturesResponse()
+	if r.refused != nil {
+		resp.ErrorCode, resp.ErrorMessage = s.failure(kmsg.UpdateFeatures, r.refused), message(r.refused)
+		return now(resp)
+	}
 	none := "NONE"
 	for _, u := range req.FeatureUpdates {
 		if err := checkFeature(req.Version, u); err != nil {

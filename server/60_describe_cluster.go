@@ -10,9 +10,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeClusterAPI = api{key: kmsg.DescribeCluster, min: 0, max: 2, start: (*Server).describeCluster}
+var describeClusterAPI = api{key: kmsg.DescribeCluster, min: 0, max: 2, access: checks(right{acl.Describe, acl.Cluster}), start: (*Server).describeCluster}
 
 func (s *Server) describeCluster(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeClusterRequest)
@@ -30,7 +32,7 @@ func (s *Server) describeCluster(_ context.Context, r *request) (reply, error) {
 	}
 	resp.EndpointType = 1
 	if req.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = allClusterOps
+		resp.ClusterAuthorizedOperations = r.clusterOperations()
 	}
 	for _, n := range s.nodes(view, r.conn, req.IncludeFencedBrokers) {
 		b := kmsg.NewDescribeClusterResponseBroker()

@@ -8,13 +8,15 @@ package server
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeProducersAPI = api{key: kmsg.DescribeProducers, min: 0, max: 0, start: (*Server).describeProducers}
+var describeProducersAPI = api{key: kmsg.DescribeProducers, min: 0, max: 0, access: checks(right{acl.Read, acl.Topic}), start: (*Server).describeProducers}
 
 func (s *Server) describeProducers(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeProducersRequest)
@@ -28,8 +30,9 @@ func (s *Server) describeProducers(_ context.Context, r *request) (reply, error)
 			in := &req.Topics[i]
 			out := kmsg.NewDescribeProducersResponseTopic()
 			out.Topic = in.Topic
+			denied := orElse(projections.ValidateTopicName(in.Topic), func() error { return r.denied(acl.Read, in.Topic) })
 			for _, index := range in.Partitions {
-				out.Partitions = append(out.Partitions, s.describeProducersOf(view.Topic(in.Topic), in.Topic, index, fresh))
+				out.Partitions = append(out.Partitions, s.describeProducersOf(view.Topic(in.Topic), index, denied, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
@@ -37,13 +40,15 @@ func (s *Server) describeProducers(_ context.Context, r *request) (reply, error)
 	})
 }
 
-func (s *Server) describeProducersOf(t *projections.Topic, name string, index int32, fresh error) kmsg.DescribeProducersResponseTopicPartition {
+func (s *Server) describeProducersOf(t *projections.Topic, index int32, denied, fresh error) kmsg.DescribeProducersResponseTopicPartition {
 	out := kmsg.NewDescribeProducersResponseTopicPartition()
 	out.Partition = index
-	p, err := (*partition.Partition)(nil), error(nil)
-	if t == nil {
-		err = unknownTopic(name)
-	} else {
+	p, err := (*partition.Partition)(nil), denied
+	switch {
+	case err != nil:
+	case t == nil:
+		err = kerr.UnknownTopicOrPartition
+	default:
 		p, err = s.backend.Partition(t.ID, index)
 	}
 	if err == nil {

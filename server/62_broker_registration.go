@@ -10,15 +10,19 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var brokerRegistrationAPI = api{key: kmsg.BrokerRegistration, min: 0, max: 4, inner: true, start: (*Server).brokerRegistration}
+var brokerRegistrationAPI = api{key: kmsg.BrokerRegistration, min: 0, max: 4, inner: true, access: onCluster(acl.ClusterAction), start: (*Server).brokerRegistration}
 
 func (s *Server) brokerRegistration(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.BrokerRegistrationRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrBrokerRegistrationResponse()
 		switch {
+		case r.refused != nil:
+			resp.ErrorCode = codeOf(r.refused)
 		case !s.backend.IsController():
 			resp.ErrorCode = kerr.NotController.Code
 		case req.ClusterID != s.clusterID:

@@ -13,17 +13,22 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var brokerHeartbeatAPI = api{key: kmsg.BrokerHeartbeat, min: 0, max: 2, inner: true, start: (*Server).brokerHeartbeat}
+var brokerHeartbeatAPI = api{key: kmsg.BrokerHeartbeat, min: 0, max: 2, inner: true, access: onCluster(acl.ClusterAction), start: (*Server).brokerHeartbeat}
 
 func (s *Server) brokerHeartbeat(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.BrokerHeartbeatRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrBrokerHeartbeatResponse()
-		if s.backend.IsController() {
+		switch {
+		case r.refused != nil:
+			resp.ErrorCode = codeOf(r.refused)
+		case s.backend.IsController():
 			resp = s.backend.BrokerHeartbeat(ctx, req)
-		} else {
+		default:
 			resp.ErrorCode = kerr.NotController.Code
 		}
 		if resp.ErrorCode == 0 {

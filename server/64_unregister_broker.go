@@ -12,9 +12,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var unregisterBrokerAPI = api{key: kmsg.UnregisterBroker, min: 0, max: 0, forward: true, start: (*Server).unregisterBroker}
+var unregisterBrokerAPI = api{key: kmsg.UnregisterBroker, min: 0, max: 0, forward: true, access: onCluster(acl.Alter), start: (*Server).unregisterBroker}
 
 func (s *Server) unregisterBroker(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.UnregisterBrokerRequest)

@@ -3,7 +3,8 @@ package server
 // DescribeTransactions, key 65, version 0 (KIP-664).
 //
 // Each transactional ID for itself, TRANSACTIONAL_ID_NOT_FOUND where there is none. Shards of
-// groups are shown as partitions of __consumer_offsets; what a deleted topic had is left out.
+// groups are shown as partitions of __consumer_offsets; what a deleted topic had is left
+// out, and so is what who asks may not describe.
 
 import (
 	"cmp"
@@ -14,9 +15,10 @@ import (
 
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/txns"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeTransactionsAPI = api{key: kmsg.DescribeTransactions, min: 0, max: 0, start: (*Server).describeTransactions}
+var describeTransactionsAPI = api{key: kmsg.DescribeTransactions, min: 0, max: 0, access: checks(right{acl.Describe, acl.TransactionalID}, right{acl.Describe, acl.Topic}), start: (*Server).describeTransactions}
 
 func (s *Server) describeTransactions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeTransactionsRequest)
@@ -27,9 +29,9 @@ func (s *Server) describeTransactions(_ context.Context, r *request) (reply, err
 			o := &resp.TransactionStates[i]
 			o.Default()
 			o.TransactionalID = req.TransactionalIDs[i]
-			t, err := s.describeTxn(ctx, o.TransactionalID)
+			t, err := s.describeTxn(ctx, r, o.TransactionalID)
 			if err == nil {
-				tellTxn(s.backend.View(), t, o)
+				tellTxn(r, s.backend.View(), t, o)
 			}
 			o.ErrorCode = s.groupFailure(kmsg.DescribeTransactions, err)
 		})
@@ -37,7 +39,10 @@ func (s *Server) describeTransactions(_ context.Context, r *request) (reply, err
 	})
 }
 
-func (s *Server) describeTxn(ctx context.Context, id string) (*txns.Txn, error) {
+func (s *Server) describeTxn(ctx context.Context, r *request, id string) (*txns.Txn, error) {
+	if err := r.deniedTxn(acl.Describe, id); err != nil {
+		return nil, err
+	}
 	shard, err := s.txnShardOf(id)
 	if err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func (s *Server) describeTxn(ctx context.Context, id string) (*txns.Txn, error) 
 	return shard.Describe(ctx, id)
 }
 
-func tellTxn(view *projections.Cluster, t *txns.Txn, o *kmsg.DescribeTransactionsResponseTransactionState) {
+func tellTxn(r *request, view *projections.Cluster, t *txns.Txn, o *kmsg.DescribeTransactionsResponseTransactionState) {
 	o.State, o.TimeoutMillis, o.StartTimestamp = t.State.String(), t.Timeout, t.Started
 	o.ProducerID, o.ProducerEpoch = t.ProducerID, t.Epoch
 	byTopic := map[string][]int32{}
@@ -58,6 +63,9 @@ func tellTxn(view *projections.Cluster, t *txns.Txn, o *kmsg.DescribeTransaction
 		byTopic[offsetsTopic] = t.Groups
 	}
 	for name, ps := range byTopic {
+		if !r.may(acl.Describe, acl.Topic, name) {
+			continue
+		}
 		ot := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
 		ot.Topic, ot.Partitions = name, ps
 		o.Topics = append(o.Topics, ot)

@@ -18,15 +18,15 @@ import (
 
 	"kaas.dev/kaas/coordinator/txnshard"
 	"kaas.dev/kaas/projections/txns"
+	"kaas.dev/kaas/server/acl"
 )
 
-var listTransactionsAPI = api{key: kmsg.ListTransactions, min: 0, max: 2, start: (*Server).listTransactions}
+var listTransactionsAPI = api{key: kmsg.ListTransactions, min: 0, max: 2, access: checks(right{acl.Describe, acl.TransactionalID}), start: (*Server).listTransactions}
 
 func (s *Server) listTransactions(_ context.Context, r *request) (reply, error) {
-	req := r.msg.(*kmsg.ListTransactionsRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrListTransactionsResponse()
-		resp.ErrorCode = s.groupFailure(kmsg.ListTransactions, s.listTxns(ctx, req, resp))
+		resp.ErrorCode = s.groupFailure(kmsg.ListTransactions, s.listTxns(ctx, r, resp))
 		if resp.ErrorCode != 0 {
 			resp.TransactionStates = nil
 		}
@@ -37,7 +37,8 @@ func (s *Server) listTransactions(_ context.Context, r *request) (reply, error) 
 // passing are states that Kafka knows and that no transaction is seen in.
 var passing = map[string]bool{"Dead": true, "PrepareEpochFence": true}
 
-func (s *Server) listTxns(ctx context.Context, req *kmsg.ListTransactionsRequest, resp *kmsg.ListTransactionsResponse) error {
+func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransactionsResponse) error {
+	req := r.msg.(*kmsg.ListTransactionsRequest)
 	f := txnshard.Filter{Producers: req.ProducerIDFilters, OpenFor: -1}
 	if req.DurationFilterMillis >= 0 {
 		f.OpenFor = time.Duration(min(req.DurationFilterMillis, int64(maxListed/time.Millisecond))) * time.Millisecond
@@ -74,6 +75,9 @@ func (s *Server) listTxns(ctx context.Context, req *kmsg.ListTransactionsRequest
 			return err
 		}
 		for _, t := range ts {
+			if !r.sees(acl.Describe, acl.TransactionalID, t.ID) {
+				continue
+			}
 			o := kmsg.NewListTransactionsResponseTransactionState()
 			o.TransactionalID, o.ProducerID, o.TransactionState = t.ID, t.ProducerID, t.State.String()
 			resp.TransactionStates = append(resp.TransactionStates, o)

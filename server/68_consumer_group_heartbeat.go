@@ -19,9 +19,10 @@ import (
 
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var consumerGroupHeartbeatAPI = api{key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, start: (*Server).consumerGroupHeartbeat}
+var consumerGroupHeartbeatAPI = api{key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, access: checks(right{acl.Read, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).consumerGroupHeartbeat}
 
 func (s *Server) consumerGroupHeartbeat(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ConsumerGroupHeartbeatRequest)
@@ -42,6 +43,14 @@ func (s *Server) consumerGroupHeartbeat(_ context.Context, r *request) (reply, e
 }
 
 func (s *Server) consumerHeartbeat(ctx context.Context, r *request, req *kmsg.ConsumerGroupHeartbeatRequest) (consumer.HeartbeatResponse, error) {
+	if err := r.deniedGroup(acl.Read, req.Group); err != nil {
+		return consumer.HeartbeatResponse{}, err
+	}
+	for _, topic := range req.SubscribedTopicNames {
+		if err := r.denied(acl.Describe, topic); err != nil {
+			return consumer.HeartbeatResponse{}, err
+		}
+	}
 	if req.Group == "" {
 		return consumer.HeartbeatResponse{}, fmt.Errorf("%w: the group ID is empty", kerr.InvalidRequest)
 	}

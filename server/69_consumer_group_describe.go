@@ -19,9 +19,10 @@ import (
 	"kaas.dev/kaas/coordinator/groupshard"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
 )
 
-var consumerGroupDescribeAPI = api{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, start: (*Server).consumerGroupDescribe}
+var consumerGroupDescribeAPI = api{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).consumerGroupDescribe}
 
 // What a member of a group speaks.
 const memberClassic, memberConsumer = 0, 1
@@ -31,37 +32,63 @@ func (s *Server) consumerGroupDescribe(_ context.Context, r *request) (reply, er
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 		resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(req.Groups))
-		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.describeConsumer(ctx, req, req.Groups[i]) })
+		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.describeConsumer(ctx, r, req.Groups[i]) })
 		return resp
 	})
 }
 
-func (s *Server) describeConsumer(ctx context.Context, req *kmsg.ConsumerGroupDescribeRequest, group string) kmsg.ConsumerGroupDescribeResponseGroup {
+func (s *Server) describeConsumer(ctx context.Context, r *request, group string) kmsg.ConsumerGroupDescribeResponseGroup {
+	req := r.msg.(*kmsg.ConsumerGroupDescribeRequest)
 	out := kmsg.NewConsumerGroupDescribeResponseGroup()
 	out.Group = group
-	d, err := groupshard.Description{}, error(kerr.InvalidGroupID)
-	if group != "" {
+	d, err := groupshard.Description{}, r.deniedGroup(acl.Describe, group)
+	switch {
+	case err != nil:
+	case group == "":
+		err = kerr.InvalidGroupID
+	default:
 		d, err = s.describe(ctx, group)
 	}
 	if err == nil && d.Consumer == nil {
 		err = fmt.Errorf("%w: group %.200q is not a consumer group", kerr.GroupIDNotFound, group)
+	}
+	view := s.backend.View()
+	if err == nil {
+		err = deniedMembers(r, view, d.Consumer)
 	}
 	if err != nil {
 		out.ErrorCode, out.ErrorMessage = s.groupFailure(kmsg.ConsumerGroupDescribe, err), message(err)
 		return out
 	}
 	if req.IncludeAuthorizedOperations {
-		out.AuthorizedOperations = allGroupOps
+		out.AuthorizedOperations = r.subject.Operations(acl.Group, group)
 	}
 	out.State, out.Epoch, out.AssignmentEpoch, out.AssignorName = d.State, d.Consumer.Epoch, d.Consumer.TargetEpoch, d.Consumer.Assignor
 	if out.AssignorName == "" { // there was no target yet
 		out.AssignorName = s.cfg.Groups.Assignors[0]
 	}
-	view := s.backend.View()
 	for _, id := range slices.Sorted(maps.Keys(d.Consumer.Members)) {
 		out.Members = append(out.Members, describedMember(view, d.Consumer.Members[id], d.Consumer.Target[id]))
 	}
 	return out
+}
+
+// deniedMembers is TOPIC_AUTHORIZATION_FAILED for a group whose members have topics, or are to
+// have them, that who asks may not describe.
+func deniedMembers(r *request, view *projections.Cluster, g *groups.Consumer) error {
+	if r.subject == nil {
+		return nil
+	}
+	for id, m := range g.Members {
+		for _, a := range []groups.Assignment{m.Assigned, g.Target[id]} {
+			for topic := range a {
+				if t := view.TopicByID(topic); t != nil && !r.may(acl.Describe, acl.Topic, t.Name) {
+					return fmt.Errorf("%w: the group has topics that the client may not describe", kerr.TopicAuthorizationFailed)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func describedMember(view *projections.Cluster, m *groups.ConsumerMember, target groups.Assignment) kmsg.ConsumerGroupDescribeResponseGroupMember {

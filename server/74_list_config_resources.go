@@ -14,9 +14,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/acl"
 )
 
-var listConfigResourcesAPI = api{key: kmsg.ListConfigResources, min: 0, max: 1, start: (*Server).listConfigResources}
+var listConfigResourcesAPI = api{key: kmsg.ListConfigResources, min: 0, max: 1, access: onCluster(acl.DescribeConfigs), start: (*Server).listConfigResources}
 
 var listedResources = []kmsg.ConfigResourceType{
 	kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger,
@@ -26,6 +28,10 @@ var listedResources = []kmsg.ConfigResourceType{
 func (s *Server) listConfigResources(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListConfigResourcesRequest)
 	resp := kmsg.NewPtrListConfigResourcesResponse()
+	if r.refused != nil {
+		resp.ErrorCode = s.failure(kmsg.ListConfigResources, r.refused)
+		return now(resp)
+	}
 	wanted := func(kind kmsg.ConfigResourceType) bool {
 		if r.version == 0 {
 			return kind == kmsg.ConfigResourceTypeClientMetrics

@@ -16,9 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
-var describeTopicPartitionsAPI = api{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, start: (*Server).describeTopicPartitions}
+var describeTopicPartitionsAPI = api{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, access: checks(right{acl.Describe, acl.Topic}), start: (*Server).describeTopicPartitions}
 
 const maxDescribed = 2000
 
@@ -40,6 +41,22 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 			from = c.Partition
 		}
 	}
+	var denied []string
+	names = slices.DeleteFunc(names, func(name string) bool {
+		if len(req.Topics) == 0 {
+			return !r.sees(acl.Describe, acl.Topic, name)
+		}
+		hidden := !r.may(acl.Describe, acl.Topic, name)
+		if hidden {
+			denied = append(denied, name)
+		}
+		return hidden
+	})
+	defer func() { // behind all that is described, and on every page
+		for _, name := range denied {
+			resp.Topics = append(resp.Topics, s.undescribed(name, kerr.TopicAuthorizationFailed))
+		}
+	}()
 	left := int(max(1, min(req.ResponsePartitionLimit, maxDescribed)))
 	for _, name := range names {
 		if left == 0 {
@@ -49,7 +66,7 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 		t := view.Topic(name)
 		if t == nil {
 			out := s.undescribed(name, unknownTopic(name))
-			out.AuthorizedOperations = allTopicOps
+			out.AuthorizedOperations = r.subject.Operations(acl.Topic, name)
 			resp.Topics = append(resp.Topics, out)
 			continue
 		}
@@ -108,7 +125,7 @@ func (s *Server) undescribed(name string, err error) kmsg.DescribeTopicPartition
 // describedTopic describes at most n partitions from index from on, and tells which is next.
 func (s *Server) describedTopic(r *request, view *projections.Cluster, t *projections.Topic, from, n int) (out kmsg.DescribeTopicPartitionsResponseTopic, next int) {
 	out = kmsg.NewDescribeTopicPartitionsResponseTopic()
-	out.Topic, out.TopicID, out.AuthorizedOperations = &t.Name, t.ID, allTopicOps
+	out.Topic, out.TopicID, out.AuthorizedOperations = &t.Name, t.ID, r.subject.Operations(acl.Topic, t.Name)
 	from = min(from, len(t.Partitions))
 	next = min(from+n, len(t.Partitions))
 	for i := from; i < next; i++ {

@@ -12,6 +12,7 @@ import (
 
 	"kaas.dev/kaas/coordinator"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
 
 // alterTimeout is how long a change of configuration is waited for: its requests
@@ -75,9 +76,25 @@ func (s *Server) alterAll(ctx context.Context, r *request, as []alteration, vali
 			errs[i] = fmt.Errorf("%w: the resource stands twice in the request", kerr.InvalidRequest)
 			return
 		}
-		errs[i] = s.alterOne(ctx, as[i], validateOnly)
+		if errs[i] = r.deniedConfigs(acl.AlterConfigs, as[i].kind, as[i].name); errs[i] == nil {
+			errs[i] = s.alterOne(ctx, as[i], validateOnly)
+		}
 	})
 	return errs
+}
+
+// deniedConfigs is why who asks may not do something with a configuration, or nil. Those of
+// brokers and of clients' metrics are the cluster's.
+func (r *request) deniedConfigs(op acl.Operation, kind kmsg.ConfigResourceType, name string) error {
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return r.denied(op, name)
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return r.deniedGroup(op, name)
+	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics:
+		return r.deniedCluster(op)
+	}
+	return nil // there is no such thing, as is told
 }
 
 func (s *Server) alterOne(ctx context.Context, a alteration, validateOnly bool) error {

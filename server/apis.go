@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/server/acl"
 	"kaas.dev/kaas/server/auth"
 )
 
@@ -20,7 +22,9 @@ type request struct {
 	conn     *conn
 	// principal is who asks, as it was when the request came.
 	principal auth.Principal
-	claim     *claim // the memory its bytes take
+	from      netip.Addr   // the client's address
+	subject   *acl.Subject // what he may do; nil: everything. See may
+	claim     *claim       // the memory its bytes take
 	// asked is the version that the client itself has used, at a broker that passed it on.
 	asked int16
 	// waits is for how long quotas have the client wait; took is the time that counts for
@@ -63,7 +67,10 @@ type api struct {
 	records  bool  // requests carry records: their bytes are held until answered
 	inner    bool  // between brokers: served on the inter-broker listener alone
 	forward  bool  // only the controller can do it; start minds request.refused
-	start    func(*Server, context.Context, *request) (reply, error)
+	access   access
+	// malformed is what makes a request cost its connection, beyond what cannot be decoded.
+	malformed func(kmsg.Request) error
+	start     func(*Server, context.Context, *request) (reply, error)
 }
 
 // apis is everything that is served; ApiVersions tells it, in this order.
@@ -98,6 +105,9 @@ func init() { // not a literal: 18 reads the table it stands in
 		txnOffsetCommitAPI,
 		offsetForLeaderEpochAPI,
 		writeTxnMarkersAPI,
+		describeACLsAPI,
+		createACLsAPI,
+		deleteACLsAPI,
 		describeConfigsAPI,
 		alterConfigsAPI,
 		incrementalAlterConfigsAPI,

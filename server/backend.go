@@ -34,6 +34,8 @@ type Backend interface {
 	AlterClientMetrics(ctx context.Context, name string, edit coordinator.ConfigEdit, validateOnly bool) error
 	// AlterQuotas returns when the view shows the changes: all, or with an error none.
 	AlterQuotas(ctx context.Context, changes []projections.QuotasChanged) error
+	// AlterACLs returns when the view shows what the edit has made and deleted.
+	AlterACLs(ctx context.Context, edit coordinator.ACLEdit) error
 	DeleteTopic(ctx context.Context, id projections.TopicID) error
 	// AlterUsers returns when the view shows the changes that decide makes of it. decide may run
 	// again, on its own changes too.

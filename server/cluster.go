@@ -8,13 +8,6 @@ import (
 	"kaas.dev/kaas/projections"
 )
 
-// allTopicOps and allClusterOps are what everybody may do while there are no ACLs,
-// as bits of Kafka's operation codes (KIP-430).
-const (
-	allTopicOps   = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
-	allClusterOps = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
-)
-
 // node is a broker as one listener's clients see it.
 type node struct {
 	id   int32

@@ -102,6 +102,9 @@ func serveAlso(t testing.TB, b Backend, clusterID string, sets ...string) []stri
 func serveWhole(t testing.TB, b Backend, clusterID string, sets ...string) (s *Server, addrs []string) {
 	t.Helper()
 	cfg := testConfig(t, "unused", sets...)
+	if cfg.Authorizer {
+		cfg.identify = identified
+	}
 	var lns []net.Listener
 	for range cfg.Listeners {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +152,7 @@ type follower struct {
 	pos  []substrate.Position // waited for
 }
 
-func startFollower(t testing.TB, n *Node) *follower {
+func startFollower(t testing.TB, n *Node, sets ...string) *follower {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(n.Addr()))
 	if err != nil {
@@ -166,7 +169,7 @@ func startFollower(t testing.TB, n *Node) *follower {
 		defer f.mu.Unlock()
 		f.seen, f.pos = withFacts(t, n.broker.View(), listening(f.addr)), append(f.pos, pos)
 	}}
-	f.addr = serveAlso(t, f, n.server.clusterID)[0]
+	f.addr = serveAlso(t, f, n.server.clusterID, sets...)[0]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = withFacts(t, f.seen, listening(f.addr))

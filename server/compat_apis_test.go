@@ -12,11 +12,11 @@ type kafkaAPI struct {
 
 // What is not served, in the words of the page.
 const (
-	notYetACLs = "Not yet: there is no authorizer."
-	noShare    = "No share groups."
-	noStreams  = "No streams groups. Kafka Streams runs with the classic protocol."
-	noVoters   = "No. The controller is elected on the volume, and nobody votes."
-	tokens     = "Refused with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on listeners without authentication, else with DELEGATION_TOKEN_AUTH_DISABLED, as by a Kafka without tokens."
+	withoutACLs = "SECURITY_DISABLED without an authorizer, as in Kafka."
+	noShare     = "No share groups."
+	noStreams   = "No streams groups. Kafka Streams runs with the classic protocol."
+	noVoters    = "No. The controller is elected on the volume, and nobody votes."
+	tokens      = "Refused with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on listeners without authentication, else with DELEGATION_TOKEN_AUTH_DISABLED, as by a Kafka without tokens."
 )
 
 // kafkaAPIs are those of Kafka's broker listeners.
@@ -46,9 +46,9 @@ var kafkaAPIs = []kafkaAPI{
 	{26, "EndTxn", 0, 5, ""},
 	{27, "WriteTxnMarkers", 1, 2, "The only client that sends it is an admin that aborts a transaction."},
 	{28, "TxnOffsetCommit", 0, 6, ""},
-	{29, "DescribeAcls", 1, 3, notYetACLs},
-	{30, "CreateAcls", 1, 3, notYetACLs},
-	{31, "DeleteAcls", 1, 3, notYetACLs},
+	{29, "DescribeAcls", 1, 3, withoutACLs},
+	{30, "CreateAcls", 1, 3, withoutACLs},
+	{31, "DeleteAcls", 1, 3, withoutACLs},
 	{32, "DescribeConfigs", 1, 4, "Topics, brokers, groups and client metrics. A broker shows the keys that this build has."},
 	{33, "AlterConfigs", 0, 2, "The same resources."},
 	{34, "AlterReplicaLogDirs", 1, 2, "There is one directory: another is LOG_DIR_NOT_FOUND."},

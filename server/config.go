@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/server/acl"
+	"kaas.dev/kaas/server/auth"
 	"kaas.dev/kaas/server/quota"
 	"kaas.dev/kaas/server/tlsconf"
 )
@@ -96,7 +98,9 @@ type Config struct {
 	MaxIdle         time.Duration
 	HandshakeTime   time.Duration // how long a client may take for the handshake of TLS
 	MaxConnections  int64
-	MaxPerIP        int64 // connections of one address, unless PerIP has it
+	Authorizer      bool        // whether there is one
+	ACL             acl.Options // of the authorizer
+	MaxPerIP        int64       // connections of one address, unless PerIP has it
 	PerIP           map[netip.Addr]int64
 
 	MaxConnectionRate int64 // new connections a second
@@ -104,9 +108,10 @@ type Config struct {
 	Quota quota.Config
 	SASL  SASL
 
-	topicDefaults map[string]string  // by the topic's name for it
-	settings      map[string]setting // by key
-	placed        []placed           // what is set for listeners, by name
+	identify      func(net.Conn) auth.Principal // of tests: who is on a connection
+	topicDefaults map[string]string             // by the topic's name for it
+	settings      map[string]setting            // by key
+	placed        []placed                      // what is set for listeners, by name
 }
 
 // setting is one key's value as it was given, and by whom.

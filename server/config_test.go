@@ -181,6 +181,7 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 	maps.Copy(table, clusterKeyRows())
 	maps.Copy(table, tlsKeyRows(t))
 	maps.Copy(table, groupKeyRows())
+	maps.Copy(table, aclKeyRows())
 	maps.Copy(table, saslKeyRows())
 	for _, k := range configKeys {
 		name := k.name

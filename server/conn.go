@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -60,6 +61,9 @@ type conn struct {
 	principal auth.Principal  // who is on it; owned by the reader
 	auth      *authentication // how that is found out, nil without SASL; owned by the reader
 	ended     error           // why the last answer is the last; set before queue is closed
+
+	host  netip.Addr // where it comes from
+	known known      // owned by the reader
 }
 
 // pending is a request that was started and is not answered.
@@ -92,7 +96,10 @@ var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax),
-		principal: auth.Anonymous, began: time.Now()}
+		principal: auth.Anonymous, began: time.Now(), host: hostOf(nc)}
+	if s.cfg.identify != nil {
+		c.principal = s.cfg.identify(nc)
+	}
 	if l := s.sasl[l.Name]; l != nil {
 		c.auth = l.begin(c.began)
 	}
@@ -282,7 +289,7 @@ func (c *conn) deadline(d time.Duration) error {
 // connection's end.
 func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
 	defer c.recovered(h, &err)
-	r := &request{head: h, conn: c, principal: c.principal, claim: claim, arrived: time.Now(), turn: make(chan struct{}), asked: h.version}
+	r := &request{head: h, conn: c, principal: c.principal, from: c.host, subject: c.subject(), claim: claim, arrived: time.Now(), turn: make(chan struct{}), asked: h.version}
 	r.exempt = exempt(a, r)
 	p = &pending{req: r, claim: claim}
 	if h.key == kmsg.ApiVersions.Int16() && !c.serves(a, h.version) {
@@ -293,6 +300,11 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	r.msg.SetVersion(h.version)
 	if r.clientID, err = decodeRest(rest, r.msg); err != nil {
 		return nil, err
+	}
+	if a.malformed != nil {
+		if err := a.malformed(r.msg); err != nil {
+			return nil, fmt.Errorf("%s version %d: %w", kmsg.NameForKey(h.key), h.version, err)
+		}
 	}
 	p.reply, err = c.s.begin(c.work, a, r)
 	if err != nil {

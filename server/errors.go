@@ -43,6 +43,14 @@ func (s *Server) failure(key kmsg.Key, err error) int16 {
 	return code
 }
 
+// orElse is err or, if there is none, what f returns.
+func orElse(err error, f func() error) error {
+	if err == nil {
+		err = f()
+	}
+	return err
+}
+
 // message is what stands beside an error code in answers that have room for it: the
 // code's own words, which clients know, are left out where others follow.
 func message(err error) *string {

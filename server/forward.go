@@ -15,7 +15,7 @@ import (
 )
 
 // forwardTag is an unknown tag between brokers. A request that carries it was forwarded,
-// and is not forwarded again. In its answer the tag is the position of the answerer's
+// and is not forwarded again; it says whose it is (origin). In its answer the tag is the position of the answerer's
 // view (epoch and sequence, big endian), or empty if it is not the controller.
 const forwardTag = 10000
 
@@ -37,20 +37,20 @@ var errHere = errors.New("this broker is the controller")
 // begin starts a request here, or has the controller answer it.
 func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 	if !a.forward || onlyLoggers(r.msg) {
-		return a.start(s, ctx, r)
+		return s.run(ctx, a, r)
 	}
 	tags := tagsOf(r.msg)
-	_, forwarded := tags[forwardTag]
+	value, forwarded := tags[forwardTag]
 	switch here := s.backend.IsController(); {
 	case forwarded:
 		r.of(tags)
-		if !here {
+		if s.believe(r, value); r.refused == nil && !here {
 			r.refused = kerr.NotController
 		}
-		rep, err := a.start(s, ctx, r)
+		rep, err := s.run(ctx, a, r)
 		return s.withPosition(rep, r), err
 	case here:
-		return a.start(s, ctx, r)
+		return s.run(ctx, a, r)
 	}
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		<-r.turn // it comes though the connection ends
@@ -61,7 +61,7 @@ func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 		if !errors.Is(err, errHere) {
 			r.refused = err
 		}
-		rep, err := a.start(s, ctx, r)
+		rep, err := s.run(ctx, a, r)
 		if err != nil || rep.wait == nil {
 			return rep.resp, err
 		}
@@ -73,7 +73,7 @@ func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 func (s *Server) withPosition(rep reply, r *request) reply {
 	put := func(resp kmsg.Response) {
 		value := []byte{}
-		if r.refused == nil {
+		if !errors.Is(r.refused, kerr.NotController) {
 			value = positionBytes(s.backend.Shown())
 		}
 		setTag(resp, forwardTag, value)
@@ -120,7 +120,7 @@ func (s *Server) askController(ctx context.Context, r *request, req kmsg.Request
 }
 
 func (s *Server) askOnce(ctx context.Context, r *request, req kmsg.Request, left time.Duration) (kmsg.Response, error) {
-	out, err := toForward(req, left)
+	out, err := toForward(origin{r.principal, r.from}, req, left)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,9 @@ func positionBytes(pos substrate.Position) []byte {
 	return binary.BigEndian.AppendUint64(b, pos.Seq)
 }
 
-// toForward is a copy of a request in its newest version, with the time that is left.
-func toForward(req kmsg.Request, left time.Duration) (kmsg.Request, error) {
+// toForward is a copy of a request in its newest version, with whose it is and the time that
+// is left.
+func toForward(by origin, req kmsg.Request, left time.Duration) (kmsg.Request, error) {
 	out := kmsg.RequestForKey(req.Key())
 	out.SetVersion(req.GetVersion())
 	if err := out.ReadFrom(req.AppendTo(nil)); err != nil {
@@ -178,7 +179,7 @@ func toForward(req kmsg.Request, left time.Duration) (kmsg.Request, error) {
 	if t, ok := out.(kmsg.SetTimeoutRequest); ok {
 		t.SetTimeout(int32(max(left.Milliseconds(), 0)))
 	}
-	setTag(out, forwardTag, []byte{})
+	setTag(out, forwardTag, by.bytes())
 	return out, nil
 }
 

@@ -161,6 +161,10 @@ func namesTopic(req kmsg.Request, timeout int32) {
 		r.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: &name}}}}
 	case *kmsg.ElectLeadersRequest:
 		r.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: name, Partitions: []int32{0}}}
+	case *kmsg.CreateACLsRequest:
+		r.Creations = []kmsg.CreateACLsRequestCreation{{ResourceType: 2, ResourceName: name, ResourcePatternType: 3, Principal: "User:x", Host: "*", Operation: 3, PermissionType: 3}}
+	case *kmsg.DeleteACLsRequest:
+		r.Filters = []kmsg.DeleteACLsRequestFilter{anyFilter()}
 	}
 }
 
@@ -187,6 +191,10 @@ func codesIn(resp kmsg.Response) (codes []int16) {
 		return append(codes, r.Entries[0].ErrorCode)
 	case *kmsg.UnregisterBrokerResponse:
 		return append(codes, r.ErrorCode)
+	case *kmsg.CreateACLsResponse:
+		return append(codes, r.Results[0].ErrorCode)
+	case *kmsg.DeleteACLsResponse:
+		return append(codes, r.Results[0].ErrorCode)
 	case *kmsg.AlterUserSCRAMCredentialsResponse:
 		return append(codes, r.Results[0].ErrorCode)
 	}

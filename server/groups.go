@@ -12,11 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 )
-
-// allGroupOps are what everybody may do with a group while there are no ACLs, as bits of
-// Kafka's operation codes (KIP-430).
-const allGroupOps = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 // inGroupTurn answers a request to a group's coordinator once all earlier ones of its
 // connection are answered, as Kafka does: a commit that is sent before a member leaves is
@@ -37,6 +34,14 @@ func (s *Server) shardOf(group string) (groupShard, error) {
 		return nil, kerr.InvalidGroupID
 	}
 	return s.toWrite(group)
+}
+
+// memberShard is shardOf for a member of the group, or who wants to be one.
+func (s *Server) memberShard(r *request, group string) (groupShard, error) {
+	if err := r.deniedGroup(acl.Read, group); err != nil {
+		return nil, err
+	}
+	return s.shardOf(group)
 }
 
 // maxString is the longest string that every version of every response can hold: flexible

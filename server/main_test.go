@@ -77,7 +77,12 @@ func testConfig(t testing.TB, dir string, sets ...string) *Config {
 // serve, unless the volume keeps them from it.
 func startNode(t testing.TB, dir string, sets ...string) *Node {
 	t.Helper()
-	n, err := Open(context.Background(), testConfig(t, dir, sets...), testLog(t))
+	return startConfig(t, testConfig(t, dir, sets...))
+}
+
+func startConfig(t testing.TB, cfg *Config) *Node {
+	t.Helper()
+	n, err := Open(context.Background(), cfg, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func TestPasswordChangedUnderTraffic(t *testing.T) {
 	passwords := make(chan string, 1) // whoever authenticates has it until that is over
 	passwords <- "first"
 	setPassword(t, admin, "bob", "first")
-	cl := kgoClient(t, n.Addr(), kgo.SASL(&held{passwords: passwords}))
+	cl := kgoClient(t, n.Addr(), kgo.SASL(&passwordHeld{passwords: passwords}))
 	if r, err := kadm.NewClient(admin).CreateTopic(ctx, 1, 1, nil, "t"); err != nil || r.Err != nil {
 		t.Fatal(err, r.Err)
 	}
@@ -84,12 +84,12 @@ func TestPasswordChangedUnderTraffic(t *testing.T) {
 	}
 }
 
-// held is SCRAM-SHA-512 that holds the password while it is being proved.
-type held struct{ passwords chan string }
+// passwordHeld is SCRAM-SHA-512 that holds the password while it is being proved.
+type passwordHeld struct{ passwords chan string }
 
-func (*held) Name() string { return "SCRAM-SHA-512" }
+func (*passwordHeld) Name() string { return "SCRAM-SHA-512" }
 
-func (h *held) Authenticate(ctx context.Context, host string) (franzsasl.Session, []byte, error) {
+func (h *passwordHeld) Authenticate(ctx context.Context, host string) (franzsasl.Session, []byte, error) {
 	var p string
 	select {
 	case p = <-h.passwords:

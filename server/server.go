@@ -34,7 +34,8 @@ type Server struct {
 	refused atomic.Int64   // connections that are about to be closed: see admit
 	disk    substrate.Lane // of looks at the volume's size
 
-	refusals seldom // what is logged of handshakes that fail
+	refusals   seldom // what is logged of handshakes that fail
+	authorizer *authorizer
 
 	life    context.Context // ends when handlers have to answer with what they know
 	end     context.CancelFunc
@@ -66,7 +67,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
 		quota:   quota.New(cfg.Quota),
-		stop:    make(chan struct{}), disk: substrate.NewLane(1),
+		stop:    make(chan struct{}), disk: substrate.NewLane(1), authorizer: newAuthorizer(cfg, log),
 	}
 	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)

@@ -130,7 +130,8 @@ func TestTokensAreRefused(t *testing.T) {
 		{overTLS, auth.User("CN=a"), kerr.DelegationTokenAuthDisabled},
 		{"SASL_SSL", auth.User("a"), kerr.DelegationTokenAuthDisabled},
 	} {
-		if err := tokensRefused(&Endpoint{Protocol: tc.protocol}, tc.who); err != tc.want {
+		r := &request{conn: &conn{listener: &Endpoint{Protocol: tc.protocol}}, principal: tc.who}
+		if err := r.tokensRefused(); err != tc.want {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}

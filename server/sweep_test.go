@@ -257,6 +257,9 @@ func (s *sweepTopics) fill(t *testing.T, c *client, req kmsg.Request) func(kmsg.
 		if check := s.fillTxn(req); check != nil {
 			return check
 		}
+		if check := s.fillACLs(req); check != nil {
+			return check
+		}
 		t.Fatalf("the sweep does not know %s", kmsg.NameForKey(req.Key()))
 	}
 	return func(kmsg.Response) error { return nil }
@@ -282,12 +285,7 @@ func TestEveryKeyAndVersion(t *testing.T) {
 	}
 	for _, a := range apis {
 		for v := max(a.min, a.works); v <= a.max; v++ {
-			minimal := kmsg.RequestForKey(int16(a.key))
-			minimal.SetVersion(v)
-			if p, ok := minimal.(*kmsg.ProduceRequest); ok {
-				p.Acks = 1 // 0 has no answer
-			}
-			c.ask(minimal)
+			c.ask(minimal(a, v))
 			full := kmsg.RequestForKey(int16(a.key))
 			full.SetVersion(v)
 			check := s.fill(t, c, full)

@@ -87,7 +87,7 @@ func (c *produceCall) verifyTxn(ctx context.Context) {
 	for i := range c.req.Topics {
 		in := &c.req.Topics[i]
 		t := topicOf(c.view, c.req.Version >= 13, in.Topic, in.TopicID)
-		if c.refuse(t) != nil {
+		if c.refuse(i, t) != nil {
 			continue // append will say so
 		}
 		for j := range in.Partitions {

@@ -149,6 +149,7 @@ func TestAddPartitionsToTxn(t *testing.T) {
 	req := addPartitionsReq(3, "t", 0)
 	req.TransactionalID = ""
 	wantCodes(t, "no ID", codes(t, c.ask(req)), 42)
+	wantCodes(t, "the coordinators' own topic", codes(t, c.ask(addPartitionsReq(3, "__consumer_offsets", 3))), 29)
 }
 
 // Brokers ask for many transactions at once, some only whether parts are theirs.

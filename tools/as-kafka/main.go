@@ -8,7 +8,8 @@
 // Every broker has a directory of its own below log.dirs, which is formatted at its first
 // start. Without a node.id a broker is alone; otherwise it is one of brokers 1 to 3, each of
 // which is a controller, too. Where the controllers listen follows from the directory's name.
-// http.listeners is left out; every other setting is Kafka's.
+// http.listeners is left out; every other setting is Kafka's. Further listeners may stand
+// behind the first one, which brokers use among themselves and has to be PLAINTEXT.
 //
 // Maven finds Kafka, once for each start, unless AS_KAFKA_CLASSPATH names its jars.
 package main
@@ -64,7 +65,7 @@ func parse(sets []string) (*kafka.Node, error) {
 		case key == "node.id":
 			n.ID = value
 		case key == "listeners":
-			n.Addr = strings.TrimPrefix(value, "PLAINTEXT://")
+			n.Listeners = value
 		case key == "log.dirs":
 			dir = value
 		case key == "http.listeners":
@@ -72,7 +73,7 @@ func parse(sets []string) (*kafka.Node, error) {
 			n.Settings = append(n.Settings, set)
 		}
 	}
-	if n.Addr == "" || dir == "" {
+	if n.Listeners == "" || dir == "" {
 		return nil, errors.New("listeners and log.dirs are to be set")
 	}
 	n.Among = []string{"1", "2", "3"}

@@ -79,7 +79,7 @@ func startKafka(_ context.Context, dir, addr string) (*child.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &kafka.Node{ID: id, Among: []string{id}, Addr: addr, Dir: fs, Settings: append(kafkasOwn, settings...)}
+	n := &kafka.Node{ID: id, Among: []string{id}, Listeners: "PLAINTEXT://" + addr, Dir: fs, Settings: append(kafkasOwn, settings...)}
 	command, err := n.Command()
 	if err != nil {
 		return nil, err

@@ -21,11 +21,13 @@ import (
 
 // Node is one broker, which is a controller, too.
 type Node struct {
-	ID       string
-	Among    []string         // the IDs of all, itself among them
-	Addr     string           // where clients connect
-	Dir      *substrate.DirFS // of all brokers
-	Settings []string         // further ones, key=value
+	ID    string
+	Among []string // the IDs of all, itself among them
+	// Listeners are those of clients, as in Kafka's setting; the first, which brokers use among
+	// themselves, is PLAINTEXT.
+	Listeners string
+	Dir       *substrate.DirFS // of all brokers
+	Settings  []string         // further ones, key=value
 }
 
 // Command formats the node's directory, unless that is done, and returns what runs it, the
@@ -82,9 +84,9 @@ func (n *Node) properties() []byte {
 	}
 	return fmt.Appendf(nil, `process.roles=broker,controller
 node.id=%[1]s
-listeners=PLAINTEXT://%[2]s,CONTROLLER://%[3]s
-advertised.listeners=PLAINTEXT://%[2]s
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=%[2]s,CONTROLLER://%[3]s
+advertised.listeners=%[2]s
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 controller.quorum.voters=%[4]s
@@ -96,7 +98,7 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=%[6]d
 share.coordinator.state.topic.min.isr=1
 %[7]s
-`, n.ID, n.Addr, own, strings.Join(voters, ","), n.path(n.ID), len(n.Among), strings.Join(n.Settings, "\n"))
+`, n.ID, n.Listeners, own, strings.Join(voters, ","), n.path(n.ID), len(n.Among), strings.Join(n.Settings, "\n"))
 }
 
 //go:embed pom.xml
