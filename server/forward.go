@@ -43,8 +43,10 @@ func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
 	value, forwarded := tags[forwardTag]
 	switch here := s.backend.IsController(); {
 	case forwarded:
-		r.of(tags)
-		if s.believe(r, value); r.refused == nil && !here {
+		if s.believe(r, value); r.refused == nil {
+			r.of(tags)
+		}
+		if r.refused == nil && !here {
 			r.refused = kerr.NotController
 		}
 		rep, err := s.run(ctx, a, r)
