@@ -379,7 +379,7 @@ func TestSmallAnswers(t *testing.T) {
 		req := kmsg.NewPtrDescribeClusterRequest()
 		req.Version, req.EndpointType, req.IncludeClusterAuthorizedOperations = 2, endpoint, true
 		got := c.ask(req).(*kmsg.DescribeClusterResponse)
-		if got.ErrorCode != want || got.ClusterID != "mine" || want == 0 && (len(got.Brokers) != 1 || got.ClusterAuthorizedOperations != acl.Supported(acl.Cluster)) {
+		if got.ErrorCode != want || (got.ClusterID == "mine") != (want == 0) || want == 0 && (len(got.Brokers) != 1 || got.ClusterAuthorizedOperations != acl.Supported(acl.Cluster)) {
 			t.Errorf("endpoint type %d: %+v", endpoint, got)
 		}
 	}

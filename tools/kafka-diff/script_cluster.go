@@ -201,6 +201,7 @@ func securityScript(s *side) {
 		each(s, "mechanism "+name, func(r *kmsg.SASLHandshakeRequest) { r.Mechanism = name })
 	}
 	each(s, "out of turn", func(r *kmsg.SASLAuthenticateRequest) { r.SASLAuthBytes = []byte("\x00a\x00b") })
+	s.credentials()
 	each(s, "any rule", func(r *kmsg.DescribeACLsRequest) {
 		r.ResourceType, r.ResourcePatternType, r.Operation, r.PermissionType = 1, 1, 1, 1
 	})
@@ -217,4 +218,43 @@ func securityScript(s *side) {
 		f.ResourceType, f.ResourcePatternType, f.Operation, f.PermissionType = 1, 1, 1, 1
 		r.Filters = append(r.Filters, f, f)
 	})
+}
+
+// credentials asks for those of SCRAM, which need no authentication to be kept.
+func (s *side) credentials() {
+	type users = []kmsg.DescribeUserSCRAMCredentialsRequestUser
+	told := func(label string, who users) {
+		each(s, label, func(r *kmsg.DescribeUserSCRAMCredentialsRequest) { r.Users = who })
+	}
+	type changes = []kmsg.AlterUserSCRAMCredentialsRequestUpsertion
+	change := func(label string, gone []kmsg.AlterUserSCRAMCredentialsRequestDeletion, set changes) {
+		each(s, label, func(r *kmsg.AlterUserSCRAMCredentialsRequest) { r.Deletions, r.Upsertions = gone, set })
+	}
+	up := func(name string, mechanism int8, iterations int32) kmsg.AlterUserSCRAMCredentialsRequestUpsertion {
+		return kmsg.AlterUserSCRAMCredentialsRequestUpsertion{Name: name, Mechanism: mechanism, Iterations: iterations, Salt: []byte("salt"), SaltedPassword: make([]byte, 32)}
+	}
+	gone := func(name string, mechanism int8) kmsg.AlterUserSCRAMCredentialsRequestDeletion {
+		return kmsg.AlterUserSCRAMCredentialsRequestDeletion{Name: name, Mechanism: mechanism}
+	}
+	told("nobody's", users{})
+	told("an unknown user's", users{{Name: "no-such"}})
+	told("without a name", users{{Name: ""}})
+	told("twice", users{{Name: "no-such"}, {Name: "no-such"}})
+	change("nothing", nil, nil)
+	change("an unknown user deleted", []kmsg.AlterUserSCRAMCredentialsRequestDeletion{gone("no-such", 1)}, nil)
+	change("an unknown mechanism deleted", []kmsg.AlterUserSCRAMCredentialsRequestDeletion{gone("no-such", 9)}, nil)
+	change("an unknown mechanism", nil, changes{up("a", 9, 5000)})
+	change("too few iterations", nil, changes{up("a", 1, 10)})
+	change("too many iterations", nil, changes{up("a", 1, 1_000_000)})
+	change("no name", nil, changes{up("", 1, 5000)})
+	change("twice", nil, changes{up("a", 1, 5000), up("a", 1, 6000)})
+	change("set and deleted", []kmsg.AlterUserSCRAMCredentialsRequestDeletion{gone("a", 1)}, changes{up("a", 1, 5000)})
+	change("set", nil, changes{up("a", 1, 5000), up("b", 1, 4096)})
+	s.until("the credentials", func() bool {
+		r, ok := s.quiet(newest(s, func(r *kmsg.DescribeUserSCRAMCredentialsRequest) { r.Users = nil })).(*kmsg.DescribeUserSCRAMCredentialsResponse)
+		return ok && len(r.Results) == 2 || len(s.served(kmsg.DescribeUserSCRAMCredentials.Int16())) == 0
+	})
+	told("all", nil)
+	told("some", users{{Name: "b"}, {Name: "no-such"}})
+	change("deleted", []kmsg.AlterUserSCRAMCredentialsRequestDeletion{gone("a", 1), gone("b", 1), gone("a", 2)}, nil)
 }
