@@ -63,7 +63,7 @@ func (p *plan) start(ctx context.Context, dir string) (sides [2]*side, stop func
 			if err := processes[i].AwaitAnswer(gctx, addr, 3*time.Minute); err != nil {
 				return fmt.Errorf("%w; it said last:\n%s", err, processes[i].Said())
 			}
-			sides[i] = &side{ctx: ctx, name: [...]string{"kafka", "kaas"}[i], log: os.Stderr, addr: addr, symbols: newSymbols(addr, dir, began)}
+			sides[i] = &side{ctx: ctx, name: [...]string{"kafka", "kaas"}[i], log: p.slowLog(), addr: addr, symbols: newSymbols(addr, dir, began)}
 			return nil
 		})
 	}
@@ -103,6 +103,14 @@ func (p *plan) startKaas(ctx context.Context, dir, addr string) (*child.Process,
 		args = append(args, "--set", set)
 	}
 	return child.Start(child.Options{Command: binary, Args: args, Log: logTo("kaas")})
+}
+
+// slowLog takes what took long, where steps are to be seen.
+func (p *plan) slowLog() io.Writer {
+	if p.steps {
+		return os.Stderr
+	}
+	return nil
 }
 
 // logTo is standard error where KAFKA_DIFF_LOG names the broker.

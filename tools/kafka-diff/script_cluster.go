@@ -11,6 +11,7 @@ var clusterScripts = []script{
 	{"leaders", leadersScript},
 	{"directories", directoriesScript},
 	{"security", securityScript},
+	{"quotas", quotasScript},
 }
 
 func clusterScript(s *side) {
@@ -257,4 +258,67 @@ func (s *side) credentials() {
 	told("all", nil)
 	told("some", users{{Name: "b"}, {Name: "no-such"}})
 	change("deleted", []kmsg.AlterUserSCRAMCredentialsRequestDeletion{gone("a", 1), gone("b", 1), gone("a", 2)}, nil)
+}
+
+func quotasScript(s *side) {
+	type components = []kmsg.DescribeClientQuotasRequestComponent
+	told := func(label string, strict bool, cs components) {
+		each(s, label, func(r *kmsg.DescribeClientQuotasRequest) { r.Strict, r.Components = strict, cs })
+	}
+	is := func(kind, name string) kmsg.DescribeClientQuotasRequestComponent {
+		return kmsg.DescribeClientQuotasRequestComponent{EntityType: kind, MatchType: 0, Match: &name}
+	}
+	type entity = []kmsg.AlterClientQuotasRequestEntryEntity
+	of := func(kind string, name *string) kmsg.AlterClientQuotasRequestEntryEntity {
+		return kmsg.AlterClientQuotasRequestEntryEntity{Type: kind, Name: name}
+	}
+	change := func(label string, only bool, who entity, key string, value float64, gone bool) {
+		each(s, label, func(r *kmsg.AlterClientQuotasRequest) {
+			r.ValidateOnly = only
+			r.Entries = []kmsg.AlterClientQuotasRequestEntry{{Entity: who, Ops: []kmsg.AlterClientQuotasRequestEntryOp{{Key: key, Value: value, Remove: gone}}}}
+		})
+	}
+	a, none := ptr("a"), (*string)(nil)
+	told("none", false, components{})
+	told("an unknown kind", false, components{is("planet", "a")})
+	told("an unknown match", false, components{{EntityType: "user", MatchType: 9}})
+	told("a kind twice", false, components{is("user", "a"), is("user", "b")})
+	told("a name without one", false, components{{EntityType: "user", MatchType: 0}})
+	told("no kind", false, components{is("", "a")})
+	for _, only := range []bool{true, false} {
+		change("an unknown key", only, entity{of("user", a)}, "no_such", 5, false)
+		change("an unknown kind", only, entity{of("planet", a)}, "producer_byte_rate", 5, false)
+		change("nobody", only, entity{}, "producer_byte_rate", 5, false)
+		change("a kind twice", only, entity{of("user", a), of("user", a)}, "producer_byte_rate", 5, false)
+		change("an empty name", only, entity{of("user", ptr(""))}, "producer_byte_rate", 5, false)
+		change("a negative rate", only, entity{of("user", a)}, "producer_byte_rate", -5, false)
+		change("no rate", only, entity{of("user", a)}, "producer_byte_rate", 0, false)
+		change("half a byte", only, entity{of("user", a)}, "producer_byte_rate", 5.5, false)
+		change("an address with a user", only, entity{of("user", a), of("ip", ptr("10.0.0.1"))}, "connection_creation_rate", 5, false)
+		change("a bad address", only, entity{of("ip", ptr("x y"))}, "connection_creation_rate", 5, false)
+		change("a rate that is not an address's", only, entity{of("ip", ptr("10.0.0.1"))}, "producer_byte_rate", 5, false)
+		change("a user", only, entity{of("user", a)}, "producer_byte_rate", 5e9, false)
+		change("a user's client", only, entity{of("user", a), of("client-id", ptr("c"))}, "request_percentage", 500, false)
+		change("any client", only, entity{of("client-id", none)}, "consumer_byte_rate", 5e9, false)
+		change("an address", only, entity{of("ip", ptr("10.0.0.1"))}, "connection_creation_rate", 50, false)
+		change("what is not set removed", only, entity{of("user", ptr("none"))}, "producer_byte_rate", 0, true)
+	}
+	s.until("the quotas", func() bool {
+		r, ok := s.quiet(newest(s, func(r *kmsg.DescribeClientQuotasRequest) {})).(*kmsg.DescribeClientQuotasResponse)
+		return ok && len(r.Entries) >= 4 || len(s.served(kmsg.DescribeClientQuotas.Int16())) == 0
+	})
+	told("all", false, components{})
+	told("all, strictly", true, components{})
+	for _, strict := range []bool{false, true} {
+		told("a user's", strict, components{is("user", "a")})
+		told("another's", strict, components{is("user", "b")})
+		told("any user's", strict, components{{EntityType: "user", MatchType: 2}})
+		told("the default client's", strict, components{{EntityType: "client-id", MatchType: 1}})
+		told("a user's client's", strict, components{is("user", "a"), is("client-id", "c")})
+		told("an address's", strict, components{is("ip", "10.0.0.1")})
+	}
+	change("a user's removed", false, entity{of("user", a)}, "producer_byte_rate", 0, true)
+	change("a client's removed", false, entity{of("user", a), of("client-id", ptr("c"))}, "request_percentage", 0, true)
+	change("any client's removed", false, entity{of("client-id", none)}, "consumer_byte_rate", 0, true)
+	change("an address's removed", false, entity{of("ip", ptr("10.0.0.1"))}, "connection_creation_rate", 0, true)
 }

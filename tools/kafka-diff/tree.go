@@ -94,7 +94,7 @@ func (s *symbols) sliceOf(name string, v reflect.Value) *node {
 // identifying are the fields that tell one element of a list from another.
 var identifying = []string{
 	"Topic", "TopicName", "TopicID", "Partition", "Name", "Type", "ResourceType", "ResourceName", "ConfigName", "Feature", "ApiKey", "Group", "GroupID", "MemberID",
-	"TransactionalID", "NodeID", "ProducerID", "CoordinatorKey", "Key", "Dir", "PartitionIndex", "Principal", "Mechanism", "User", "FinalizedFeature",
+	"TransactionalID", "NodeID", "ProducerID", "CoordinatorKey", "Key", "Dir", "PartitionIndex", "Principal", "Mechanism", "User", "FinalizedFeature", "EntityType", "Match",
 }
 
 // identity is what tells an element from others of its list.
