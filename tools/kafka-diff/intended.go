@@ -4,7 +4,7 @@ package main
 // fails. A test writes them into docs/compatibility.md, those with the same text once.
 var intended = []intention{
 	// What is there.
-	{api: `ApiVersions.*`, path: `\.ApiKeys\[(29|30|31|7[6-9]|8\d|9\d)\]`, kaas: `\(none\)`, what: fewer, why: fewerWhy},
+	{api: `ApiVersions.*`, path: `\.ApiKeys\[(7[6-9]|8\d|9\d)\]`, kaas: `\(none\)`, what: fewer, why: fewerWhy},
 	{api: `ApiVersions.*`, path: `\.(Supported|Finalized)Features\["(streams.version|share.version|eligible.leader.replicas.version|kraft.version)"\]`, kaas: `\(none\)`, what: fewer, why: fewerWhy},
 	{api: `ApiVersions.*`, path: `\.ApiKeys\[(62|63|67)\]`, kafka: `\(none\)`,
 		what: "Where brokers and clients share a listener, ApiVersions tells the APIs between brokers, too.", why: "Brokers look there."},
