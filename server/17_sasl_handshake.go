@@ -52,5 +52,5 @@ func (a *authentication) fail(resp kmsg.Response, err error) (reply, error) {
 		}
 		return resp, nil
 	}
-	return reply{wait: wait, last: fmt.Errorf("authentication failed: %w", err)}, nil
+	return reply{wait: wait, last: fmt.Errorf("%w: %w", errLogin, err)}, nil
 }

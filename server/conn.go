@@ -142,12 +142,17 @@ func (c *conn) serve() {
 	c.logEnd(context.Cause(c.ctx))
 }
 
+// logEnd tells of the end. Anybody can have a connection end as often as they like: what is
+// logged of it is bounded.
 func (c *conn) logEnd(err error) {
 	switch {
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
 		c.log.Debug("connection ended", "software", c.software)
 	default:
-		c.log.Info("connection closed", "cause", err, "software", c.software)
+		if passed, ok := c.s.ends[c.ending(err)].allow(time.Now()); ok {
+			c.log.Info("connection closed", "listener", c.listener.Name, "cause", fmt.Sprintf("%.*s", longestCause, err.Error()),
+				"software", fmt.Sprintf("%.*s", longestCause, c.software), "not_logged_before", passed)
+		}
 	}
 }
 
@@ -335,7 +340,9 @@ func (c *conn) launch(p *pending) {
 func (c *conn) recovered(h head, err *error) {
 	if v := recover(); v != nil {
 		c.s.metrics.panics.Inc()
-		c.log.Error("panic in a request", "api", kmsg.NameForKey(h.key), "version", h.version, "panic", v, "stack", string(debug.Stack()))
+		if passed, ok := c.s.panicked.allow(time.Now()); ok {
+			c.log.Error("panic in a request", "api", kmsg.NameForKey(h.key), "version", h.version, "panic", v, "stack", string(debug.Stack()), "not_logged_before", passed)
+		}
 		*err = fmt.Errorf("%s version %d: panic: %v", kmsg.NameForKey(h.key), h.version, v)
 	}
 }

@@ -115,6 +115,7 @@ func (l *saslListener) begin(now time.Time) *authentication {
 func (a *authentication) trusted() bool { return a == nil || a.again || a.stage == stageDone }
 
 var (
+	errLogin           = errors.New("authentication failed")
 	errUnauthenticated = errors.New("a request of a client that has not authenticated")
 	errExpired         = errors.New("the authentication has expired")
 )

@@ -69,9 +69,11 @@ func saslServer(t *testing.T, more ...string) *Server {
 	return s
 }
 
-func (s *Server) pipe(t *testing.T) *client {
+func (s *Server) pipe(t *testing.T) *client { return s.pipeTo(t, 0) }
+
+func (s *Server) pipeTo(t *testing.T, listener int) *client {
 	mine, theirs := net.Pipe()
-	s.take(0, theirs)
+	s.take(listener, theirs)
 	t.Cleanup(func() { mine.Close() })
 	return &client{t: t, nc: mine}
 }

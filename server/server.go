@@ -34,7 +34,9 @@ type Server struct {
 	refused atomic.Int64   // connections that are about to be closed: see admit
 	disk    substrate.Lane // of looks at the volume's size
 
-	refusals   seldom // what is logged of handshakes that fail
+	refusals   seldom          // what is logged of handshakes that fail
+	ends       [endings]seldom // and of connections that end for a reason
+	panicked   seldom
 	authorizer *authorizer
 
 	life    context.Context // ends when handlers have to answer with what they know
