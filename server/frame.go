@@ -45,6 +45,9 @@ func readHead(r io.Reader, max int64) (head, error) {
 	}
 	h := head{size: int32(binary.BigEndian.Uint32(b[:]))}
 	if h.size < headBytes || int64(h.size) > max {
+		if b[0] == 0x16 && b[1] == 3 { // a handshake's record, of any version
+			return head{}, fmt.Errorf("%w: it begins as TLS does, which is not spoken here", errSize)
+		}
 		return head{}, fmt.Errorf("%w: %d", errSize, h.size)
 	}
 	if _, err := io.ReadFull(r, b[4:]); err != nil {

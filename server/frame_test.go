@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -182,5 +184,23 @@ func TestWalkProduce(t *testing.T) {
 	many.Topics = make([]kmsg.ProduceRequestTopic, maxProduced+1)
 	if err := walkProduce(many.AppendTo(nil), 9); err == nil {
 		t.Error("more topics than allowed were accepted")
+	}
+}
+
+// A client that begins with TLS where the listener has none is told from nonsense.
+func TestHeadOfTLS(t *testing.T) {
+	for raw, tls := range map[string]bool{
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00": true,
+		"\x16\x03\x03\x02\x00\x01\x00\x01\xfc\x03\x03\x00": true,
+		"\x16\x05\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00": false,
+		"GET / HTTP/1.1\r\n": false,
+	} {
+		_, err := readHead(strings.NewReader(raw), 1<<20)
+		if !errors.Is(err, errSize) || strings.Contains(err.Error(), "TLS") != tls {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+	if _, err := readHead(strings.NewReader("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00"), math.MaxInt32); err != nil {
+		t.Errorf("a request that may be so large: %v", err)
 	}
 }
