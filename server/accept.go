@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"kaas.dev/kaas/server/quota"
 )
 
 // maxRefused is how many connections that come too often may be open until they are closed.
@@ -19,7 +17,7 @@ const maxRefused = 1000
 func (s *Server) admit(at int, nc net.Conn) bool {
 	view, l := s.backend.View(), &s.cfg.Listeners[at]
 	itself := len(s.cfg.Listeners) > 1 && l.Name == s.cfg.InterBroker
-	if wait := s.quota.Accept(l.Name, quota.Unlimited, s.cfg.in(view).MaxConnectionRate, itself); wait > 0 {
+	if wait := s.quota.Accept(l.Name, l.rate, s.cfg.in(view).MaxConnectionRate, itself); wait > 0 {
 		s.metrics.acceptWaits.WithLabelValues(l.Name).Observe(wait.Seconds())
 		if !s.pause(wait) {
 			nc.Close()

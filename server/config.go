@@ -24,6 +24,9 @@ type Endpoint struct {
 
 	Protocol string            // one of protocols; of a listener, not of an advertised one
 	TLS      *tlsconf.Settings // nil where TLS is not spoken
+
+	most int64 // connections, where that is set for the listener itself
+	rate int64 // new connections a second, likewise
 }
 
 // Secure reports whether TLS is spoken.

@@ -123,8 +123,8 @@ var brokerKeys = []configKey{
 	number("max.connections.per.ip", "2147483647", 0, math.MaxInt32, "Connections held at once from one address; further ones are closed.",
 		func(c *Config, n int64) { c.MaxPerIP = n }),
 	text("max.connections.per.ip.overrides", "", "The same for single addresses: ADDRESS:NUMBER, several with commas between them.", setPerIP),
-	number("max.connections", "2147483647", 1, math.MaxInt32, "Connections held at once; further ones are closed.",
-		func(c *Config, n int64) { c.MaxConnections = n }),
+	scoped(number("max.connections", "2147483647", 1, math.MaxInt32, "Connections held at once; further ones are closed. For a listener: of those, its own.",
+		func(c *Config, n int64) { c.MaxConnections = n }), perListener),
 }
 
 func text(name, def, doc string, set func(*Config, string) error) configKey {

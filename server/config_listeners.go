@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/quota"
 )
 
 // wildcards are the hosts that mean every address.
@@ -142,6 +144,7 @@ func checkListeners(c *Config) (key string, err error) {
 		if key, err := c.setTLS(ep); err != nil {
 			return key, err
 		}
+		c.setConnections(ep)
 	}
 	for _, ep := range c.Advertised {
 		if endpointNamed(c.Listeners, ep.Name) == nil {
@@ -155,6 +158,14 @@ func checkListeners(c *Config) (key string, err error) {
 		return "inter.broker.listener.name", fmt.Errorf("listeners has none that is called %s", c.InterBroker)
 	}
 	return "", nil
+}
+
+// setConnections reads what a listener itself bounds of its connections.
+func (c *Config) setConnections(ep *Endpoint) {
+	own := c.clone()
+	own.MaxConnections, own.MaxConnectionRate = math.MaxInt64, quota.Unlimited
+	own = own.at(ep.Name, "")
+	ep.most, ep.rate = own.MaxConnections, own.MaxConnectionRate
 }
 
 // protocolOf is a listener's security protocol, which may be its name, or "".

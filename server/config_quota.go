@@ -17,8 +17,8 @@ var quotaKeys = []configKey{
 		func(c *Config, n int64) { c.Quota.MutationSamples = int(n) }),
 	seconds("controller.quota.window.size.seconds", "1", "Time that each of those samples takes.",
 		func(c *Config, d time.Duration) { c.Quota.MutationSample = d }),
-	number("max.connection.creation.rate", "2147483647", 0, quota.Unlimited, "New connections that the broker accepts in a second; further ones wait.",
-		func(c *Config, n int64) { c.MaxConnectionRate = n }),
+	scoped(number("max.connection.creation.rate", "2147483647", 0, quota.Unlimited, "New connections that the broker accepts in a second; further ones wait. For a listener: of those, its own.",
+		func(c *Config, n int64) { c.MaxConnectionRate = n }), perListener),
 }
 
 func seconds(name, def, doc string, set func(*Config, time.Duration)) configKey {

@@ -147,6 +147,27 @@ func TestMaxConnections(t *testing.T) {
 	first.ask(kmsg.NewPtrMetadataRequest())
 }
 
+// A listener has its own number of connections, within that of the broker.
+func TestMaxConnectionsOfAListener(t *testing.T) {
+	n := startNode(t, t.TempDir(), twoListeners, "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+		"listener.name.outside.max.connections=1", "listener.name.inside.max.connections=2")
+	inside, outside := n.lns[0].Addr().String(), n.lns[1].Addr().String()
+	first := dial(t, outside)
+	first.ask(kmsg.NewPtrMetadataRequest())
+	dial(t, outside).closed()
+	for range 2 {
+		dial(t, inside).ask(kmsg.NewPtrMetadataRequest())
+	}
+	dial(t, inside).closed() // it is that of the brokers, too
+	first.nc.Close()
+	awaitCluster(t, n, "the listener has a place again", func() bool {
+		n.server.mu.Lock()
+		defer n.server.mu.Unlock()
+		return n.server.mu.at[1] == 0
+	})
+	dial(t, outside).ask(kmsg.NewPtrMetadataRequest())
+}
+
 // A panic costs its connection and nothing else, in either part of a handler.
 func TestPanicClosesTheConnection(t *testing.T) {
 	old := apis

@@ -57,6 +57,7 @@ type Server struct {
 		sync.Mutex
 		conns map[*conn]struct{}
 		from  map[netip.Addr]int64 // how many of them each address has
+		at    []int64              // and each listener
 	}
 }
 
@@ -73,7 +74,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	}
 	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
-	s.mu.conns, s.mu.from = map[*conn]struct{}{}, map[netip.Addr]int64{}
+	s.mu.conns, s.mu.from, s.mu.at = map[*conn]struct{}{}, map[netip.Addr]int64{}, make([]int64, len(cfg.Listeners))
 	s.wire, s.cut = context.WithCancel(context.Background())
 	s.life, s.end = context.WithCancel(s.wire)
 	s.serving, s.drain = context.WithCancel(s.life)
@@ -116,10 +117,11 @@ func (s *Server) take(at int, nc net.Conn) {
 		most, mostFrom = math.MaxInt64, math.MaxInt64
 	}
 	s.mu.Lock()
-	full := int64(len(s.mu.conns)) >= most || s.mu.from[from] >= mostFrom || s.draining()
+	full := int64(len(s.mu.conns)) >= most || s.mu.from[from] >= mostFrom || s.mu.at[at] >= c.listener.most || s.draining()
 	if !full {
 		s.mu.conns[c] = struct{}{}
 		s.mu.from[from]++
+		s.mu.at[at]++
 	}
 	s.mu.Unlock()
 	if full {
@@ -134,6 +136,7 @@ func (s *Server) take(at int, nc net.Conn) {
 		s.metrics.conns.Dec()
 		s.mu.Lock()
 		delete(s.mu.conns, c)
+		s.mu.at[at]--
 		if s.mu.from[from]--; s.mu.from[from] == 0 {
 			delete(s.mu.from, from)
 		}

@@ -256,6 +256,29 @@ func TestConnectionRates(t *testing.T) {
 	})
 }
 
+// A listener has its own rate of new connections, and keeps no other waiting.
+func TestConnectionRateOfAListener(t *testing.T) {
+	n := startNode(t, t.TempDir(), twoListeners, "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+		"listener.name.outside.max.connection.creation.rate=2")
+	waited := func(listener string) bool {
+		return strings.Contains(scrape(n), `_connection_accept_throttle_time_seconds_count{listener="`+listener+`"}`)
+	}
+	for range 25 {
+		dial(t, n.lns[0].Addr().String()).ask(kmsg.NewPtrMetadataRequest())
+	}
+	if waited("INSIDE") {
+		t.Error("a listener without a rate waited")
+	}
+	takes(t, 2*time.Second, "25 connections", func() {
+		for range 25 {
+			dial(t, n.lns[1].Addr().String()).ask(kmsg.NewPtrMetadataRequest())
+		}
+	})
+	if !waited("OUTSIDE") || waited("INSIDE") {
+		t.Errorf("OUTSIDE waited: %v, INSIDE waited: %v", waited("OUTSIDE"), waited("INSIDE"))
+	}
+}
+
 // A connection that is muted for longer than it may idle is closed.
 func TestMutedForTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
