@@ -20,6 +20,7 @@ type live struct {
 	// is at it.
 	stores  []classic.Store
 	storing bool
+	counted int64 // of its bytes, in the shard's
 }
 
 // waiter is who waits for the end of a rebalance.
@@ -49,6 +50,20 @@ func (l *live) answer(es []classic.Effect) (stores []classic.Store) {
 	return stores
 }
 
+// mostLive bounds what the groups of a shard take that have members under the classic
+// protocol, in bytes. Who joins when that is used up is to try again later.
+const mostLive = 64 << 20
+
+// countLocked brings the shard's bytes up to date with a group that has changed, or is gone.
+func (s *Shard) countLocked(l *live) {
+	n := int64(0)
+	if s.mu.live[l.id] == l {
+		n = l.g.Bytes()
+	}
+	s.mu.bytes += n - l.counted
+	l.counted = n
+}
+
 func (s *Shard) makeLiveLocked(id string, from *groups.Classic, now time.Time) *live {
 	l := &live{id: id, g: classic.New(id, from, s.config(id).Classic, now)}
 	s.mu.live[id] = l
@@ -71,6 +86,7 @@ func (s *Shard) liveLocked(id string, now time.Time) *live {
 
 // settleLocked carries out what the group wants done, and forgets it when nobody is left.
 func (s *Shard) settleLocked(l *live) {
+	defer s.countLocked(l)
 	l.stores = append(l.stores, l.answer(l.g.Take())...)
 	if len(l.stores) > 0 && !l.storing {
 		l.storing = s.spawnLocked(func() { s.storeAll(l) })
@@ -131,7 +147,14 @@ func (s *Shard) Join(ctx context.Context, group string, r classic.JoinRequest) c
 	if isConsumer(s.group(group)) {
 		return s.joinConsumer(ctx, group, r)
 	}
-	if err := s.withClassic(group, func(l *live, now time.Time) error { l.g.Join(now, r); return nil }); err != nil {
+	err := s.withClassic(group, func(l *live, now time.Time) error {
+		if n := l.g.Growth(r); n > 0 && s.mu.bytes+n > mostLive {
+			return fmt.Errorf("%w: groups take all the memory that they may", kerr.CoordinatorNotAvailable)
+		}
+		l.g.Join(now, r)
+		return nil
+	})
+	if err != nil {
 		return classic.JoinAnswer{Err: err}
 	}
 	select {

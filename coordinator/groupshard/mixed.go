@@ -92,6 +92,7 @@ func (s *Shard) turned(id string) {
 func (s *Shard) closeLocked(l *live, err error) {
 	l.dismissLocked(err)
 	delete(s.mu.live, l.id)
+	s.countLocked(l)
 	s.mu.timers.drop(timerKey{kind: classicTimer, group: l.id})
 }
 

@@ -36,6 +36,7 @@ type Shard struct {
 	mu struct {
 		sync.Mutex
 		live   map[string]*live          // groups under the classic protocol
+		bytes  int64                     // that they take
 		staged map[int64]map[string]bool // groups in which a producer has staged offsets
 		guards map[int64]map[*TxnGuard]bool
 		timers timers

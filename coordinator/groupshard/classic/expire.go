@@ -12,7 +12,7 @@ func (g *Group) Deadline() (time.Time, bool) {
 	}
 	earlier(g.rebalance.joinBy)
 	earlier(g.rebalance.syncBy)
-	for _, t := range g.pending {
+	if t, ok := g.pending.first(); ok {
 		earlier(t)
 	}
 	for _, m := range g.members {
@@ -39,13 +39,7 @@ func due(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
 // expirePending takes back the member IDs that nobody has joined with.
 func (g *Group) expirePending(now time.Time) {
-	before := len(g.pending)
-	for id, t := range g.pending {
-		if due(t, now) {
-			delete(g.pending, id)
-		}
-	}
-	if g.state == preparing && len(g.pending) < before {
+	if g.pending.expire(now) && g.state == preparing {
 		g.completeIfJoined(now)
 	}
 }

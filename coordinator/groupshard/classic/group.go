@@ -39,9 +39,8 @@ type Group struct {
 	static    map[string]*member // by instance ID
 	supported map[string]int     // by protocol: how many members support it
 	topics    map[string]bool    // subscribed, as of the generation; nil: not known
-	// pending are the member IDs that were handed out and have not joined (KIP-394), and
-	// until when they may.
-	pending map[string]time.Time
+	pending   pendings
+	bytes     int64 // that the members take; see weight
 
 	rebalance rebalance
 	storing   *assignment            // the leader's, while it is being stored
@@ -61,7 +60,6 @@ func New(id string, from *groups.Classic, cfg Config, now time.Time) *Group {
 		byID:      map[string]*member{},
 		static:    map[string]*member{},
 		supported: map[string]int{},
-		pending:   map[string]time.Time{},
 		replacing: map[int64]*replacement{},
 	}
 	if from == nil {
@@ -104,7 +102,7 @@ func (g *Group) Generation() int32 { return g.generation }
 // Idle reports that the group has nothing in memory that was not stored: it may be
 // forgotten, and loaded again when it is asked for.
 func (g *Group) Idle() bool {
-	return g.state == empty && len(g.pending) == 0 && g.stored == g.stores
+	return g.state == empty && len(g.pending.byID) == 0 && g.stored == g.stores
 }
 
 // Take returns what there is to do since the last call, in order.
@@ -127,7 +125,7 @@ func (g *Group) Close(now time.Time, err error) {
 	clear(g.byID)
 	clear(g.static)
 	clear(g.supported)
-	clear(g.pending)
+	g.pending, g.bytes = pendings{}, 0
 	clear(g.replacing)
 }
 

@@ -42,8 +42,8 @@ func (g *Group) leave(now time.Time, l LeaveMember) error {
 	if g.state == dead {
 		return kerr.CoordinatorNotAvailable
 	}
-	if _, ok := g.pending[l.MemberID]; ok {
-		delete(g.pending, l.MemberID)
+	if g.pending.has(l.MemberID) {
+		g.pending.drop(l.MemberID)
 		return nil
 	}
 	id := l.MemberID

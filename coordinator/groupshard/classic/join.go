@@ -23,6 +23,8 @@ func (g *Group) Join(now time.Time, r JoinRequest) {
 		g.turnAway(now, r)
 	case !g.supports(r.ProtocolType, r.Protocols):
 		g.refuse(r, r.MemberID, kerr.InconsistentGroupProtocol)
+	case g.bytes+g.Growth(r) > max(MostBytes, g.bytes):
+		g.refuse(r, "", kerr.GroupMaxSizeReached)
 	case r.MemberID == "":
 		g.joinNew(now, r)
 	default:
@@ -52,13 +54,13 @@ func (g *Group) joinNew(now time.Time, r JoinRequest) {
 		g.admit(now, id, r)
 		return
 	}
-	g.pending[id] = now.Add(r.SessionTimeout)
+	g.pending.add(id, now.Add(r.SessionTimeout))
 	g.refuse(r, id, kerr.MemberIDRequired)
 }
 
 // joinKnown is a join under a member ID.
 func (g *Group) joinKnown(now time.Time, r JoinRequest) {
-	if _, pending := g.pending[r.MemberID]; pending && r.InstanceID == nil {
+	if g.pending.has(r.MemberID) && r.InstanceID == nil {
 		g.admit(now, r.MemberID, r)
 		return
 	}
@@ -83,7 +85,7 @@ func (g *Group) joinKnown(now time.Time, r JoinRequest) {
 
 // admit takes somebody in as a new member.
 func (g *Group) admit(now time.Time, id string, r JoinRequest) {
-	delete(g.pending, id)
+	g.pending.drop(id)
 	if len(g.members) == 0 {
 		g.protocolType = r.ProtocolType
 	}
@@ -110,9 +112,8 @@ func (g *Group) admit(now time.Time, id string, r JoinRequest) {
 // update takes over what a member says of itself when it joins again.
 func (g *Group) update(m *member, r JoinRequest) {
 	g.count(m, -1)
-	m.Protocols = r.Protocols
+	m.Protocols, m.ClientID, m.Host = r.Protocols, r.ClientID, r.Host
 	g.count(m, 1)
-	m.ClientID, m.Host = r.ClientID, r.Host
 	m.SessionTimeout, m.RebalanceTimeout = r.SessionTimeout, r.RebalanceTimeout
 }
 

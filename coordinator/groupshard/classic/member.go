@@ -80,6 +80,7 @@ func (g *Group) unindex(m *member) {
 }
 
 func (g *Group) count(m *member, by int) {
+	g.bytes += int64(by) * weight(&m.ClassicMember)
 	for _, p := range m.Protocols {
 		if g.supported[p.Name] += by; g.supported[p.Name] == 0 {
 			delete(g.supported, p.Name)

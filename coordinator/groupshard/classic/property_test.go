@@ -268,6 +268,13 @@ func (s *sim) settle() {
 	if s.g.State() != want || len(s.g.members) != in || len(s.waiting) > 0 || s.g.Idle() && in > 0 {
 		s.t.Fatalf("state %s with %d of %d members; waiting: %v", s.g.State(), len(s.g.members), in, s.waiting)
 	}
+	bytes := int64(0)
+	for _, m := range s.g.members {
+		bytes += weight(&m.ClassicMember)
+	}
+	if s.g.bytes != bytes {
+		s.t.Fatalf("members have %d bytes, counted are %d", bytes, s.g.bytes)
+	}
 }
 
 // assigned checks an assignment: it names who made it, for which generation and whom.

@@ -4,7 +4,41 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/projections/groups"
 )
+
+const (
+	// MostBytes bounds what the members of a group may take in memory. Kafka's groups may be
+	// no larger than a record of its topic of offsets, which is less.
+	MostBytes = 32 << 20
+	// ownWeight is what a member takes besides what it says.
+	ownWeight = 1 << 10
+)
+
+// weight is what a member takes, in bytes.
+func weight(m *groups.ClassicMember) int64 {
+	n := ownWeight + len(m.ID) + len(m.ClientID) + len(m.Host)
+	for i := range m.Protocols {
+		n += len(m.Protocols[i].Name) + len(m.Protocols[i].Metadata)
+	}
+	return int64(n)
+}
+
+// Bytes is about what the group takes in memory.
+func (g *Group) Bytes() int64 { return ownWeight + g.bytes + g.pending.bytes }
+
+// Growth is by how many bytes a join makes the group larger; not above 0 if it does not.
+func (g *Group) Growth(r JoinRequest) int64 {
+	if r.MemberID == "" && r.InstanceID == nil && r.RequireKnownID { // it is given an ID, and no more is kept
+		return pendingCost(r.ClientID)
+	}
+	n := weight(&groups.ClassicMember{ID: r.MemberID, ClientID: r.ClientID, Host: r.Host, Protocols: r.Protocols})
+	if m := g.joiner(r); m != nil {
+		n -= weight(&m.ClassicMember)
+	}
+	return n
+}
 
 // hasPlace reports whether somebody may join without the group growing beyond its size.
 // An ID that was only handed out takes no place.
@@ -40,7 +74,7 @@ func (g *Group) joiner(r JoinRequest) *member {
 // turnAway refuses somebody for whom there is no place, and forgets it.
 func (g *Group) turnAway(now time.Time, r JoinRequest) {
 	g.refuse(r, "", kerr.GroupMaxSizeReached)
-	delete(g.pending, r.MemberID)
+	g.pending.drop(r.MemberID)
 	if m := g.joiner(r); m != nil {
 		g.drop(now, m)
 	}
