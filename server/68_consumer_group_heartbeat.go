@@ -58,7 +58,11 @@ func (s *Server) consumerHeartbeat(ctx context.Context, r *request, req *kmsg.Co
 	if err != nil {
 		return consumer.HeartbeatResponse{}, err
 	}
-	return shard.ConsumerHeartbeat(ctx, heartbeatRequest(r, req))
+	hb := heartbeatRequest(r, req)
+	if s.authorizer.on() { // what a pattern matches is judged later, and again
+		hb.Principal = r.principal.String()
+	}
+	return shard.ConsumerHeartbeat(ctx, hb)
 }
 
 func heartbeatRequest(r *request, req *kmsg.ConsumerGroupHeartbeatRequest) consumer.HeartbeatRequest {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ import (
 	"kaas.dev/kaas/coordinator/groupshard/classic"
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/server/acl"
+	"kaas.dev/kaas/server/auth"
 )
 
 // GroupConfig is what consumer groups go by unless something is set for them.
@@ -195,6 +199,29 @@ func (c *Config) describeGroup(view *projections.Cluster, set map[string]string)
 	}
 	return out
 }
+
+// groupConfigs is groupConfig for coordinators: with an authorizer, members that subscribe by
+// pattern have the topics that they may describe.
+func (c *Config) groupConfigs() func(*projections.Cluster, string) groupshard.Config {
+	if !c.Authorizer {
+		return c.groupConfig
+	}
+	a := &authorizer{opt: &c.ACL} // what a member is not assigned is no denial: there is no audit
+	return func(view *projections.Cluster, group string) groupshard.Config {
+		out := c.groupConfig(view, group)
+		out.Consumer.Describer = func(m *groups.ConsumerMember) consumer.Describer {
+			p, _ := auth.Parse(m.Principal) // nobody may do anything that is said of none
+			host, _ := netip.ParseAddr(strings.TrimPrefix(m.Host, "/"))
+			return describer{a.of(view.ACLs()).Of(p, host)}
+		}
+		return out
+	}
+}
+
+// describer is a member of a group as its coordinator knows it.
+type describer struct{ *acl.Subject }
+
+func (d describer) Describes(topic string) bool { return d.Allows(acl.Describe, acl.Topic, topic) }
 
 // groupConfig is what a group goes by in a view: what is set for it over this broker's
 // settings. What is out of their bounds, because they were others when it was set, is

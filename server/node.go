@@ -204,7 +204,7 @@ func (n *Node) options() coordinator.Options {
 		HandoverWait: n.cfg.HandoverWait,
 		StallAfter:   n.cfg.ProbeStall,
 		GroupShards:  n.cfg.GroupShards, TxnShards: n.cfg.TxnShards,
-		Groups: groupshard.Options{Config: n.cfg.groupConfig, CleanEvery: n.cfg.Groups.RetentionCheck},
+		Groups: groupshard.Options{Config: n.cfg.groupConfigs(), CleanEvery: n.cfg.Groups.RetentionCheck},
 		Txns: txnshard.Options{MaxTimeout: n.cfg.TxnMaxTimeout, ForgetAfter: n.cfg.TxnIDExpiry,
 			AbortEvery: n.cfg.TxnAbortEvery, CleanEvery: n.cfg.TxnForgetEvery},
 		FenceExpiry:   n.cfg.TxnIDExpiry,

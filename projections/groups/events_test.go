@@ -18,7 +18,7 @@ func examples() []Fact {
 		{id(2), []PartitionOffset{{7, 0, 0, "", -1}}},
 	}
 	member := ConsumerMember{ID: "m1", InstanceID: ptr("i1"), RackID: ptr("east"), ClientID: "app", Host: "/10.0.0.1", RebalanceTimeout: time.Minute,
-		ServerAssignor: ptr("range"), Topics: []string{"a", "b"}, Regex: ptr("^x"), Epoch: 7, PreviousEpoch: 6, State: UnrevokedPartitions,
+		ServerAssignor: ptr("range"), Topics: []string{"a", "b"}, Regex: ptr("^x"), Principal: "User:a", Epoch: 7, PreviousEpoch: 6, State: UnrevokedPartitions,
 		Assigned: Assignment{id(1): {0, 1, 5}, id(2): {3}}, Revoking: Assignment{id(2): {4}},
 		Classic: &ClassicSession{45 * time.Second, []Protocol{{"range", []byte{1}}}}}
 	classic := Classic{"consumer", 9, "range", "m1", []ClassicMember{{"m1", ptr("i1"), "app", "/10.0.0.1", 45 * time.Second, time.Minute,

@@ -154,6 +154,9 @@ type ConsumerMember struct {
 	ServerAssignor   *string       `msgpack:"a,omitempty" json:"serverAssignor,omitempty"`
 	Topics           []string      `msgpack:"o,omitempty" json:"topics"`          // subscribed, ascending
 	Regex            *string       `msgpack:"x,omitempty" json:"regex,omitempty"` // subscribed (RE2)
+	// Principal is who subscribes by the pattern: it stands for what he may describe. Empty
+	// without a pattern, and without an authorizer.
+	Principal string `msgpack:"u,omitempty" json:"principal,omitempty"`
 	// Epoch is the member's, PreviousEpoch the one before it, in which it may still commit.
 	Epoch         int32       `msgpack:"e" json:"epoch"`
 	PreviousEpoch int32       `msgpack:"p" json:"previousEpoch"`

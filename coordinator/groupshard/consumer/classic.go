@@ -58,7 +58,7 @@ func ClassicJoin(g *groups.Group, t Topics, cfg Config, now time.Time, r JoinReq
 	m := *before
 	m.ClientID, m.Host, m.RebalanceTimeout = r.ClientID, r.Host, r.RebalanceTimeout
 	m.InstanceID, m.RackID = or(r.InstanceID, m.InstanceID), or(meta.Rack, m.RackID)
-	m.Topics, m.Regex = normal(meta.Topics), nil
+	m.Topics, m.Regex, m.Principal = normal(meta.Topics), nil, ""
 	m.Classic = &groups.ClassicSession{SessionTimeout: r.SessionTimeout, Protocols: r.Protocols}
 	d.member = &m
 	d.advance(before, ownedBy(meta, t))

@@ -78,7 +78,7 @@ func (d *draft) raise() { d.epoch++ }
 // rehash looks at the subscribed topics, and reports whether they are others than when
 // the epoch was raised for them last.
 func (d *draft) rehash(changed bool) bool {
-	compute := func() uint64 { return hashTopics(d.topics, d.cfg.Memory, d.members()) }
+	compute := func() uint64 { return hashTopics(d.topics, &d.cfg, d.members()) }
 	if changed {
 		d.hash = compute()
 	} else {

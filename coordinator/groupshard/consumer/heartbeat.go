@@ -149,7 +149,7 @@ func (d *draft) reconcile(owned []groups.TopicPartitions, changed bool) {
 	r := reconciliation{
 		member: d.member, target: d.target(d.member.ID), epoch: d.targetEpoch,
 		owned: owned, resubscribed: changed, taken: d.taken,
-		subscribed: sync.OnceValue(func() map[topicID]bool { return idsOf(subscribed(d.topics, d.cfg.Memory, d.member)) }),
+		subscribed: sync.OnceValue(func() map[topicID]bool { return idsOf(subscribed(d.topics, &d.cfg, d.member)) }),
 	}
 	d.member = r.step()
 }

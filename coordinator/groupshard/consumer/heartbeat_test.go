@@ -241,6 +241,54 @@ func TestPatternsAndNamesTogether(t *testing.T) {
 	wantCode(t, err, kerr.InvalidRegularExpression)
 }
 
+// sight is somebody who does not see some topics.
+type sight struct{ hidden *map[string]bool }
+
+func (s sight) Describes(topic string) bool { return !(*s.hidden)[topic] }
+
+// A pattern matches the topics that the member may describe, for each member its own, and
+// as that changes. Names were judged when they came.
+func TestPatternsMatchWhatMayBeDescribed(t *testing.T) {
+	w := newWorld(t, "a:2", "b:2")
+	of := map[string]*map[string]bool{"User:alice": {"b": true}, "User:bob": {}}
+	w.cfg.Describer = func(m *groups.ConsumerMember) Describer { return sight{of[m.Principal]} }
+	as := func(r HeartbeatRequest, principal string) HeartbeatRequest { r.Principal = principal; return r }
+	joins := func(id, principal string) HeartbeatRequest {
+		r := as(join(id), principal)
+		r.Topics, r.Regex = nil, ptr(".*")
+		return r
+	}
+	w.want(joins("A", "User:alice"), 1, "a:0,1")
+	w.want(joins("B", "User:bob"), 2, "b:0,1")
+	w.want(as(beatAt("A", 1), "User:alice"), 2, "-")
+	*of["User:alice"], *of["User:bob"] = map[string]bool{"a": true}, map[string]bool{"b": true}
+	w.create("c", 1)
+	for range 4 { // each says that it has what it was given, until all is settled
+		for id, who := range map[string]string{"A": "User:alice", "B": "User:bob"} {
+			r := as(beatAt(id, w.g.Consumer.Members[id].Epoch), who)
+			r.Owned = named(setOf(w.g.Consumer.Members[id].Assigned))
+			if _, err := w.beat(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for id, hidden := range map[string]string{"A": "a", "B": "b"} {
+		has := w.g.Consumer.Members[id].Assigned
+		if has[w.topics.Topic(hidden).ID] != nil || len(has) == 0 {
+			t.Errorf("%s has %v", id, has)
+		}
+	}
+	if got := State(w.g.Consumer); got != Stable {
+		t.Error(got)
+	}
+	// Names beside the pattern, and a pattern that is given up.
+	r := as(beatAt("A", w.g.Consumer.Members["A"].Epoch), "User:alice")
+	r.Topics, r.Regex = []string{"a"}, ptr("")
+	if _, err := w.beat(r); err != nil || w.g.Consumer.Members["A"].Principal != "" {
+		t.Errorf("%+v, %v", w.g.Consumer.Members["A"], err)
+	}
+}
+
 func TestTheAssignorOfMostIsUsed(t *testing.T) {
 	for _, c := range []struct {
 		ask  [3]string

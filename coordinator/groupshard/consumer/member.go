@@ -40,8 +40,9 @@ func updated(m *groups.ConsumerMember, r *HeartbeatRequest) *groups.ConsumerMemb
 	u.InstanceID = or(r.InstanceID, m.InstanceID)
 	u.RackID = or(r.RackID, m.RackID)
 	u.ServerAssignor = or(r.ServerAssignor, m.ServerAssignor)
+	u.Principal = r.Principal
 	if u.Regex = or(r.Regex, m.Regex); patternOf(&u) == "" {
-		u.Regex = nil
+		u.Regex, u.Principal = nil, ""
 	}
 	if r.RebalanceTimeout >= 0 {
 		u.RebalanceTimeout = r.RebalanceTimeout

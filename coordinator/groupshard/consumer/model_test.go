@@ -348,7 +348,7 @@ func (m *model) rest(t *rapid.T, c *client) {
 func (m *model) wanted() map[partition]bool {
 	out := map[partition]bool{}
 	for _, c := range m.g.Consumer.Members {
-		for _, topic := range subscribed(m.topics, nil, c) {
+		for _, topic := range subscribed(m.topics, &Config{}, c) {
 			for i := range topic.Partitions {
 				out[partition{Topic: topic.ID, Index: int32(i)}] = true
 			}
@@ -361,7 +361,7 @@ func (m *model) wanted() map[partition]bool {
 func (m *model) alike() bool {
 	for _, a := range m.g.Consumer.Members {
 		for _, b := range m.g.Consumer.Members {
-			if !slices.Equal(subscribed(m.topics, nil, a), subscribed(m.topics, nil, b)) {
+			if !slices.Equal(subscribed(m.topics, &Config{}, a), subscribed(m.topics, &Config{}, b)) {
 				return false
 			}
 		}

@@ -31,10 +31,16 @@ type Config struct {
 	// ClassicMaxSize are left (0: any number).
 	Upgrade, Downgrade bool
 	ClassicMaxSize     int
+	// Describer tells what a member may describe of the topics that its pattern matches, by a
+	// comparable value, or nil for all. It is nil where everybody may describe everything.
+	Describer func(*groups.ConsumerMember) Describer
 	// Memory is what is known of the topics from calls before; nil is none. It spares
 	// time and never changes a result.
 	Memory *Memory
 }
+
+// Describer is somebody who may describe some topics.
+type Describer interface{ Describes(topic string) bool }
 
 // HeartbeatRequest is a ConsumerGroupHeartbeat. A field that is nil, or the rebalance
 // timeout where it is negative, has not changed since the member sent it last.
@@ -48,6 +54,7 @@ type HeartbeatRequest struct {
 	RackID           *string
 	RebalanceTimeout time.Duration
 	ClientID, Host   string
+	Principal        string   // who asks, where there is an authorizer
 	Topics           []string // subscribed by name
 	Regex            *string  // subscribed by pattern; empty: by none
 	ServerAssignor   *string

@@ -38,7 +38,7 @@ func Subscribed(g *groups.Group, t Topics, cfg Config, name string) bool {
 		return false
 	}
 	for _, m := range g.Consumer.Members {
-		if slices.ContainsFunc(subscribed(t, cfg.Memory, m), func(t *projections.Topic) bool { return t.Name == name }) {
+		if slices.ContainsFunc(subscribed(t, &cfg, m), func(t *projections.Topic) bool { return t.Name == name }) {
 			return true
 		}
 	}

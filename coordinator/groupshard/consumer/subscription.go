@@ -27,11 +27,24 @@ func patternOf(m *groups.ConsumerMember) string {
 
 // resubscribed reports whether two states of a member differ in their subscriptions.
 func resubscribed(a, b *groups.ConsumerMember) bool {
-	return !slices.Equal(a.Topics, b.Topics) || patternOf(a) != patternOf(b)
+	return !slices.Equal(a.Topics, b.Topics) || patternOf(a) != patternOf(b) || a.Principal != b.Principal
+}
+
+// describer is who stands for a member where topics match its pattern; nil is one who may
+// describe all. A member is everybody until it is known who it is: with its next heartbeat.
+func (c *Config) describer(m *groups.ConsumerMember) Describer {
+	if c.Describer == nil || m.Principal == "" {
+		return nil
+	}
+	return c.Describer(m)
 }
 
 // subscribed returns the living topics that a member subscribes to, by name.
-func subscribed(t Topics, mem *Memory, m *groups.ConsumerMember) []*projections.Topic {
+func subscribed(t Topics, cfg *Config, m *groups.ConsumerMember) []*projections.Topic {
+	return subscribedBy(t, cfg, m, cfg.describer(m))
+}
+
+func subscribedBy(t Topics, cfg *Config, m *groups.ConsumerMember, who Describer) []*projections.Topic {
 	var out []*projections.Topic
 	for _, name := range m.Topics {
 		if topic := t.Topic(name); topic != nil {
@@ -41,20 +54,26 @@ func subscribed(t Topics, mem *Memory, m *groups.ConsumerMember) []*projections.
 	if patternOf(m) == "" {
 		return out
 	}
-	out = append(out, mem.matching(t, patternOf(m))...)
+	for _, topic := range cfg.Memory.matching(t, patternOf(m)) {
+		if who == nil || who.Describes(topic.Name) {
+			out = append(out, topic)
+		}
+	}
 	slices.SortFunc(out, func(a, b *projections.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.Compact(out)
 }
 
 // subscriptions yields each member's living topics. Members that subscribe to the same
 // often stand together, and get the same list.
-func subscriptions(t Topics, mem *Memory, members iter.Seq[*groups.ConsumerMember]) iter.Seq2[*groups.ConsumerMember, []*projections.Topic] {
+func subscriptions(t Topics, cfg *Config, members iter.Seq[*groups.ConsumerMember]) iter.Seq2[*groups.ConsumerMember, []*projections.Topic] {
 	return func(yield func(*groups.ConsumerMember, []*projections.Topic) bool) {
 		var last *groups.ConsumerMember
 		var topics []*projections.Topic
+		var lastWho Describer
 		for m := range members {
-			if last == nil || resubscribed(last, m) {
-				last, topics = m, subscribed(t, mem, m)
+			who := cfg.describer(m)
+			if last == nil || resubscribed(last, m) || who != lastWho {
+				last, lastWho, topics = m, who, subscribedBy(t, cfg, m, who)
 			}
 			if !yield(m, topics) {
 				return
@@ -64,12 +83,16 @@ func subscriptions(t Topics, mem *Memory, members iter.Seq[*groups.ConsumerMembe
 }
 
 // hashTopics is one number for the topics that some members subscribe to: another as soon
-// as one is made, made again, deleted, or given partitions.
-func hashTopics(t Topics, mem *Memory, members iter.Seq[*groups.ConsumerMember]) uint64 {
+// as one is made, made again, deleted, or given partitions, or as somebody who subscribes by
+// pattern may describe others.
+func hashTopics(t Topics, cfg *Config, members iter.Seq[*groups.ConsumerMember]) uint64 {
 	var all uint64
 	var last []*projections.Topic
 	seen := map[*projections.Topic]bool{}
-	for _, topics := range subscriptions(t, mem, members) {
+	for m, topics := range subscriptions(t, cfg, members) {
+		if m.Principal != "" && cfg.Describer != nil {
+			all += hashSeen(m, topics)
+		}
 		if len(topics) == 0 || len(last) > 0 && &topics[0] == &last[0] {
 			continue
 		}
@@ -82,6 +105,17 @@ func hashTopics(t Topics, mem *Memory, members iter.Seq[*groups.ConsumerMember])
 		}
 	}
 	return all
+}
+
+// hashSeen is one number for what a member sees that others may not. It is the same for a
+// static member that comes back.
+func hashSeen(m *groups.ConsumerMember, topics []*projections.Topic) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(m.Principal + "\x00" + patternOf(m)))
+	for _, t := range topics {
+		h.Write(t.ID[:])
+	}
+	return h.Sum64()
 }
 
 // hashTopic spreads every bit over all others at the end: what one topic's partitions

@@ -60,7 +60,7 @@ func (d *draft) problem(members []*groups.ConsumerMember) assignor.Problem {
 	pr := assignor.Problem{Members: make([]assignor.Member, len(members))}
 	lists := make([][]*projections.Topic, 0, len(members))
 	index := map[*projections.Topic]int32{}
-	for _, topics := range subscriptions(d.topics, d.cfg.Memory, slices.Values(members)) {
+	for _, topics := range subscriptions(d.topics, &d.cfg, slices.Values(members)) {
 		lists = append(lists, topics)
 		for _, t := range topics {
 			index[t] = 0
