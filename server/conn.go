@@ -29,6 +29,8 @@ const (
 	// pieceTimeout is how long a peer may take for a piece of a request or an answer.
 	pieceTimeout = 30 * time.Second
 	writePiece   = 1 << 20
+	// listenTime is how long a peer that has closed its side is answered.
+	listenTime = 5 * time.Second
 	// keepBuffer is the largest answer whose buffer is used again.
 	keepBuffer = 8 << 20
 )
@@ -120,6 +122,9 @@ func (c *conn) serve() {
 	defer done()
 	defer context.AfterFunc(c.s.life, done)()
 	c.work = work
+	late := time.AfterFunc(time.Hour, func() { c.cancel(io.EOF) })
+	late.Stop()
+	defer late.Stop()
 	c.wg.Go(func() {
 		err := c.read()
 		var last *lastAnswer
@@ -127,7 +132,11 @@ func (c *conn) serve() {
 			c.ended = last.why
 		}
 		close(c.queue) // the writer still answers what was started
-		if last == nil && !errors.Is(err, errDraining) {
+		switch {
+		case last != nil, errors.Is(err, errDraining):
+		case err == io.EOF: // who sends no more may listen still
+			late.Reset(listenTime)
+		default:
 			c.cancel(err)
 		}
 	})

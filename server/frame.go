@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,7 +109,10 @@ func decodeRest(rest []byte, msg kmsg.Request) (clientID string, err error) {
 	if err := msg.ReadFrom(body); err != nil {
 		return "", fmt.Errorf("%s version %d: %w", kmsg.NameForKey(msg.Key()), msg.GetVersion(), err)
 	}
-	return clientID, nil
+	if k := msg.Key(); k != kmsg.Produce.Int16() && k != kmsg.Fetch.Int16() { // they make nothing that has a name
+		mendText(reflect.ValueOf(msg))
+	}
+	return textOf(clientID), nil
 }
 
 func splitHeader(b []byte, flexible bool) (clientID string, body []byte, err error) {
