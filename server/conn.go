@@ -62,7 +62,7 @@ type conn struct {
 	software  string          // what ApiVersions said, for the log; owned by the reader
 	principal auth.Principal  // who is on it; owned by the reader
 	auth      *authentication // how that is found out, nil without SASL; owned by the reader
-	ended     error           // why the last answer is the last; set before queue is closed
+	ended     error           // why the last answer is the last, or reading has ended; set before queue is closed
 
 	host  netip.Addr // where it comes from
 	known known      // owned by the reader
@@ -128,8 +128,11 @@ func (c *conn) serve() {
 	c.wg.Go(func() {
 		err := c.read()
 		var last *lastAnswer
-		if errors.As(err, &last) {
+		switch {
+		case errors.As(err, &last):
 			c.ended = last.why
+		case !errors.Is(err, errDraining):
+			c.ended = err // the writer may be the first to say so
 		}
 		close(c.queue) // the writer still answers what was started
 		switch {
