@@ -32,7 +32,8 @@ type cluster struct {
 
 type broker struct {
 	addr, http string
-	log        *bytes.Buffer // read when the process has ended
+	more       map[string]string // addresses of listeners, the first's too
+	log        *bytes.Buffer     // read when the process has ended
 	cmd        *exec.Cmd
 	done       chan struct{} // closed when the process has ended
 }
@@ -62,7 +63,8 @@ func runningCluster(bootstrap string) *cluster {
 	return c
 }
 
-// launchCluster starts brokers 1 to n; one alone has no node.id.
+// launchCluster starts brokers 1 to n; one alone has no node.id. Where there is a setting
+// listeners, it has just names.
 func launchCluster(t *testing.T, program string, n int, sets ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
@@ -70,7 +72,7 @@ func launchCluster(t *testing.T, program string, n int, sets ...string) *cluster
 	t.Cleanup(c.end)
 	for id := 1; id <= n; id++ {
 		b := &broker{addr: freeAddr(t), http: freeAddr(t), log: &bytes.Buffer{}, done: make(chan struct{})}
-		args := append([]string{"log.dirs=" + dir, "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + b.http, "log.level=info", "group.initial.rebalance.delay.ms=0"}, sets...)
+		args := append([]string{"log.dirs=" + dir, "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + b.http, "log.level=info", "group.initial.rebalance.delay.ms=0"}, b.listen(t, sets)...)
 		// Members by the consumer protocol learn at their heartbeats what they are to do.
 		args = append(args, "group.consumer.heartbeat.interval.ms=200", "group.consumer.min.heartbeat.interval.ms=200")
 		if foreign != "" {
@@ -97,12 +99,43 @@ func launchCluster(t *testing.T, program string, n int, sets ...string) *cluster
 	return c
 }
 
+// listen finds an address for each listener that the settings name.
+func (b *broker) listen(t *testing.T, sets []string) (out []string) {
+	for _, set := range sets {
+		if names, ok := strings.CutPrefix(set, "listeners="); ok {
+			b.more = map[string]string{}
+			var all []string
+			for i, name := range strings.Split(names, ",") {
+				b.more[name] = freeAddr(t)
+				all = append(all, name+"://"+b.more[name])
+				if i == 0 {
+					b.addr = b.more[name]
+				}
+			}
+			set = "listeners=" + strings.Join(all, ",")
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
 func (c *cluster) bootstrap() string {
 	var addrs []string
 	for _, b := range c.brokers {
 		addrs = append(addrs, b.addr)
 	}
 	return strings.Join(addrs, ",")
+}
+
+// listeners are the brokers' addresses by the names of listeners.
+func (c *cluster) listeners() map[string]string {
+	all := map[string]string{}
+	for _, b := range c.brokers {
+		for name, addr := range b.more {
+			all[name] = strings.TrimPrefix(all[name]+","+addr, ",")
+		}
+	}
+	return all
 }
 
 func (c *cluster) waitReady() {

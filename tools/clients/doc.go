@@ -31,6 +31,7 @@
 //     of files must be absolute ($WORK/f); with "env KAFKA_TOOLS=own" one has a JVM of its own;
 //   - every main package of this module, by the name of its directory. It is built if a script
 //     names it;
+//   - kaas-meta;
 //   - the programs in python, js and rust, by the names in languages_test.go. The packages that
 //     they need are installed in the user's cache, once for what their directory pins.
 //
@@ -39,6 +40,7 @@
 //   - BOOTSTRAP, the brokers of this run as a list, and BROKERS, 1 or 3;
 //   - ONE and THREE, the brokers of both runs, for scripts that need two clusters;
 //   - T, a prefix that no other script has;
+//   - VOLUME, a directory to be made for brokers of this script's own: they outlive $WORK;
 //   - SUITE, this directory; KAFKA_CLASSPATH, the jars, for a JVM of one's own;
 //   - what a file adds to it by the list of hooks named setups.
 //
@@ -50,7 +52,11 @@
 //	shows [-any] FILE             the last standard output is the file, but for blanks: $NAME is the
 //	                              environment's, {{…}} a pattern; with -any in any order
 //	expand FILE                   puts the environment's values where $NAME is in the file
-//	cluster NAME N [KEY=VALUE …]  starts N more brokers of this script's own and sets $NAME to their list
+//	cluster NAME N [KEY=VALUE …]  starts N more brokers of this script's own and sets $NAME to their list;
+//	                              @FILE is settings, a line each. With listeners=A,B there are these,
+//	                              $NAME being for the first, and $NAME_A and $NAME_B for each
+//	keys DIR NAME …               makes an authority ca.pem in DIR, keys and certificates of each name by
+//	                              it (NAME.key, NAME.crt, NAME.pem for both), jwks.json, and NAME.token
 //	skip 'reason'                 is listed with its reason, which it must have
 //	[one] [three]                 which run it is
 //	[kafka]                       Apache Kafka runs in the place of kaas

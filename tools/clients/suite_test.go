@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 				Files:              namesFor(scripts, kind),
 				Setup:              r.setup,
 				Condition:          r.condition,
-				Cmds:               map[string]func(*testscript.TestScript, bool, []string){"until": until, "shows": shows, "expand": expand, "cluster": r.cluster},
+				Cmds:               map[string]func(*testscript.TestScript, bool, []string){"until": until, "shows": shows, "expand": expand, "cluster": r.cluster, "keys": keys},
 				RequireUniqueNames: true,
 				UpdateScripts:      os.Getenv(gate+"_UPDATE") != "",
 				Deadline:           time.Now().Add(mostTime),
@@ -112,7 +112,7 @@ func (r *round) setup(env *testscript.Env) error {
 		"PATH="+r.tools.bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"BOOTSTRAP="+r.own.bootstrap(), fmt.Sprintf("BROKERS=%d", len(r.own.brokers)),
 		"ONE="+r.clusters["one"].bootstrap(), "THREE="+r.clusters["three"].bootstrap(),
-		"T="+name+r.clusters["one"].mark, "SUITE="+suite,
+		"VOLUME="+filepath.Join(env.T().(scriptT).TempDir(), "volume"), "T="+name+r.clusters["one"].mark, "SUITE="+suite,
 		"KAFKA_TOOLS="+r.tools.socket, "KAFKA_CLASSPATH="+r.tools.classPath,
 	)
 	env.Values[theT{}] = env.T().(scriptT).T
@@ -140,11 +140,25 @@ func (r *round) condition(cond string) (bool, error) {
 // cluster starts brokers for the script alone.
 func (r *round) cluster(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || args[1] != "1" && args[1] != "3" {
-		ts.Fatalf("usage: cluster NAME 1|3 [KEY=VALUE ...]")
+		ts.Fatalf("usage: cluster NAME 1|3 [KEY=VALUE|@FILE ...]")
 	}
-	c := launchCluster(ts.Value(theT{}).(*testing.T), r.tools.broker, int(args[1][0]-'0'), args[2:]...)
+	var sets []string
+	for _, arg := range args[2:] {
+		if file, ok := strings.CutPrefix(arg, "@"); ok {
+			sets = slices.AppendSeq(sets, strings.Lines(os.Expand(strings.TrimSpace(ts.ReadFile(file)), ts.Getenv)))
+		} else {
+			sets = append(sets, arg)
+		}
+	}
+	for i := range sets {
+		sets[i] = strings.TrimSpace(sets[i])
+	}
+	c := launchCluster(ts.Value(theT{}).(*testing.T), r.tools.broker, int(args[1][0]-'0'), sets...)
 	c.waitReady()
 	ts.Setenv(args[0], c.bootstrap())
+	for name, addrs := range c.listeners() {
+		ts.Setenv(args[0]+"_"+name, addrs)
+	}
 }
 
 // untilTime is how long what is waited for may take.

@@ -35,6 +35,9 @@ func makeTools(t *testing.T, dir string, scripts []script) *tools {
 		w.broker = filepath.Join(dir, "kaas")
 		g.Go(func() error { return w.build("../..", "0", w.broker, "./server/cmd/kaas") })
 	}
+	if names(scripts, "kaas-meta") {
+		g.Go(func() error { return w.build("../..", "0", filepath.Join(w.bin, "kaas-meta"), "./tools/kaas-meta") })
+	}
 	g.Go(func() error { return w.programs(scripts) })
 	for i := range languages {
 		g.Go(func() error { return w.others(i, scripts) })

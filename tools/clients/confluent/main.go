@@ -19,13 +19,25 @@ func main() { scenario.Main(open) }
 // client makes confluent-kafka-go's; the admin client serves all the time.
 type client struct {
 	bootstrap string
+	way       way
 	adm       *kafka.AdminClient
 }
 
-func open(bootstrap []string) (*scenario.Client, error) {
-	s := &client{bootstrap: strings.Join(bootstrap, ",")}
+func open(to scenario.Brokers) (*scenario.Client, error) {
+	s := &client{bootstrap: strings.Join(to.Addrs, ",")}
 	var err error
+	if to.Way != nil {
+		if s.way, err = secured(to.Way); err != nil {
+			return nil, err
+		}
+		if err := s.getIn(); err != nil {
+			return nil, err
+		}
+	}
 	if s.adm, err = kafka.NewAdminClient(s.config(nil)); err != nil {
+		return nil, err
+	}
+	if err := s.way.bring(s.adm); err != nil {
 		return nil, err
 	}
 	c := &scenario.Client{Name: "confluent", Code: code, Produce: s.produce, Fetch: s.fetch, Join: s.join, Transactor: s.transactor}
@@ -38,6 +50,7 @@ func (s *client) config(more kafka.ConfigMap) *kafka.ConfigMap {
 	c := kafka.ConfigMap{
 		"bootstrap.servers": s.bootstrap, "topic.metadata.refresh.interval.ms": 1000, "reconnect.backoff.max.ms": 500,
 	}
+	maps.Copy(c, s.way.conf)
 	maps.Copy(c, more)
 	return &c
 }
@@ -47,8 +60,11 @@ func code(err error) int16 {
 	if !errors.As(err, &ke) {
 		return 0
 	}
-	if ke.Code() == kafka.ErrFenced { // the client's own code
+	switch ke.Code() { // the client's own codes
+	case kafka.ErrFenced:
 		return 90
+	case kafka.ErrAuthentication:
+		return 58
 	}
 	return int16(ke.Code())
 }
@@ -61,6 +77,9 @@ func (s *client) produce(_ context.Context, to scenario.Target, records []scenar
 		return err
 	}
 	defer p.Close()
+	if err := s.way.bring(p); err != nil {
+		return err
+	}
 	return send(p, to.Topic, to.Partition, records)
 }
 
@@ -109,6 +128,9 @@ func (s *client) fetch(_ context.Context, topic string, partition int32, want in
 		return nil, err
 	}
 	defer c.Close() // nothing is lost
+	if err := s.way.bring(c); err != nil {
+		return nil, err
+	}
 	err = c.Assign([]kafka.TopicPartition{{Topic: &topic, Partition: partition, Offset: kafka.OffsetBeginning}})
 	if err != nil {
 		return nil, err

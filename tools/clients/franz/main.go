@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -18,14 +19,26 @@ func main() { scenario.Main(open) }
 // franz makes clients; the admin client serves all the time.
 type franz struct {
 	bootstrap []string
+	way       []kgo.Opt // to get in
 	adm       *kadm.Client
 }
 
-func open(bootstrap []string) (*scenario.Client, error) {
-	f := &franz{bootstrap: bootstrap}
+func open(to scenario.Brokers) (*scenario.Client, error) {
+	f := &franz{bootstrap: to.Addrs}
+	if to.Way != nil {
+		var err error
+		if f.way, err = secured(to.Way); err != nil {
+			return nil, err
+		}
+	}
 	cl, err := f.client()
 	if err != nil {
 		return nil, err
+	}
+	if to.Way != nil {
+		if err := cl.Ping(context.Background()); err != nil {
+			return nil, err
+		}
 	}
 	f.adm = kadm.NewClient(cl)
 	c := &scenario.Client{Name: "franz", Code: code, Produce: f.produce, Fetch: f.fetch, Join: f.join, Transactor: f.transactor}
@@ -36,7 +49,7 @@ func open(bootstrap []string) (*scenario.Client, error) {
 func (f *franz) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(f.bootstrap...), kgo.FetchMaxWait(100 * time.Millisecond), kgo.MetadataMinAge(50 * time.Millisecond),
-	}, opts...)...)
+	}, slices.Concat(f.way, opts)...)...)
 }
 
 func code(err error) int16 {

@@ -1,5 +1,6 @@
 // Runs the scenarios with KafkaJS, and codecs of other packages.
 
+import { readFileSync } from 'node:fs'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { lz4Compress, lz4Decompress, snappyCompress, snappyDecompress } from '@platformatic/wasm-utils'
 import kafkajs from 'kafkajs'
@@ -36,9 +37,9 @@ class Client {
     'delete group offsets': 'it does not have the request',
   }
 
-  static async open (brokers) {
+  static async open (brokers, way) {
     const c = new Client()
-    c.kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 50, retries: 5 } })
+    c.kafka = new Kafka({ ...secured(way), brokers, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 50, retries: 5 } })
     c.adm = c.kafka.admin()
     await c.adm.connect()
     return c
@@ -46,6 +47,7 @@ class Client {
 
   // code looks into all that the error wraps.
   code (e) {
+    if (e.name === 'KafkaJSSASLAuthenticationError') return 58 // it has none
     for (const inner of [e.cause, ...(e.errors ?? [])]) {
       const code = inner && this.code(inner)
       if (code) return code
@@ -154,6 +156,15 @@ class Client {
     await t.p.connect()
     return t
   }
+}
+
+function secured (way) {
+  if (!way) return {}
+  const read = file => file && readFileSync(file, 'utf8')
+  const ssl = { ca: [read(way.ca)], cert: read(way.cert), key: read(way.key) }
+  if (!way.mechanism) return { ssl }
+  const mechanism = way.mechanism.toLowerCase()
+  return { ssl, sasl: { mechanism, username: way.user, password: way.password, oauthBearerProvider: async () => ({ value: read(way.token).trim() }) } }
 }
 
 function outgoing (partition, records) {

@@ -6,11 +6,13 @@
 //   run              everything, on topics of the client's own; a line for each scenario
 //   write            a sample with each codec, to the topic that all clients share
 //   read CLIENT …    what these clients have written there; a line for each of them
+//   secure FILE      a little, in each of the ways to get in that the file has
 //
 // A client is an object with the methods that are called here; what it does not have is in
 // its skip, with the reason. Its code method gives Kafka's code of an error.
 
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual, inspect } from 'node:util'
 
 export const codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
@@ -463,10 +465,37 @@ class Run {
   }
 }
 
+// secure goes every way of a file, one after the other. The first makes the topic, in which
+// each has a partition.
+async function secure (file, open) {
+  const ways = JSON.parse(readFileSync(file, 'utf8'))
+  let r
+  for (const [i, way] of ways.entries()) {
+    r ??= new Run({ skip: {} })
+    await r.together([[way.name, async () => {
+      const opened = open(way.brokers.join(',').split(','), way)
+      if (way.expect === 'authentication') return r.refused([58], () => opened)
+      const c = await opened
+      const topic = r.topic(`secure-${c.name}`)
+      if (i === 0) {
+        r.c = c
+        await r.create(`secure-${c.name}`, ways.length)
+      }
+      const records = [0, 1, 2].map(n => ({ key: Buffer.from(way.name), value: Buffer.from(`${n}`), headers: [], time: Date.now() }))
+      const written = c.produce(topic, i, 'none', records, !way.expect)
+      if (way.expect === 'authorization') return r.refused([29], () => written)
+      await written
+      check('records', (await c.fetch(topic, i, records.length, false)).length, records.length)
+    }]])
+  }
+  return r
+}
+
 export async function main (open) {
   const [what, ...args] = process.argv.slice(2)
+  if (what === 'secure') process.exit((await secure(args[0], open)).failed ? 1 : 0)
   if (!process.env.BOOTSTRAP || !['run', 'write', 'read'].includes(what)) {
-    console.error('usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT…')
+    console.error('usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT… | secure FILE')
     process.exit(1)
   }
   const r = new Run(await open(process.env.BOOTSTRAP.split(',')))

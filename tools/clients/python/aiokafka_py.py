@@ -1,12 +1,15 @@
 """Runs the scenarios with aiokafka. Its event loop has a thread of its own."""
 
 import asyncio
+import logging
+import ssl
 import threading
 import time
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka import errors as Errors
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 import scenario
@@ -37,9 +40,15 @@ class Client:
         "delete group again": "it does not have the request",
     }
 
-    def __init__(self, bootstrap):
+    def __init__(self, bootstrap, way=None):
         self.base = {"bootstrap_servers": bootstrap}
-        self.adm = run(started(AIOKafkaAdminClient, **self.base))
+        heard = Heard()
+        try:
+            if way:
+                self.base |= run(secured(way))
+            self.adm = run(started(AIOKafkaAdminClient, **self.base))
+        except Errors.KafkaConnectionError:
+            raise heard.error or Errors.KafkaConnectionError()
 
     @staticmethod
     def code(e):
@@ -146,6 +155,43 @@ class Client:
 
     def transactor(self, txn):
         return Transactor(self.base, txn)
+
+
+class Heard(logging.Handler):
+    """The reason why aiokafka could not get in, which it only logs."""
+
+    error = None
+
+    def __init__(self):
+        super().__init__()
+        logging.getLogger("aiokafka").addHandler(self)
+
+    def emit(self, record):
+        for a in record.args:
+            if isinstance(a, Errors.KafkaError):
+                self.error = a
+
+
+class Token(AbstractTokenProvider):
+    def __init__(self, text):
+        self.text = text
+
+    async def token(self):
+        return self.text
+
+
+async def secured(way):
+    context = ssl.create_default_context(cafile=way["ca"])
+    if way.get("cert"):
+        context.load_cert_chain(way["cert"], way["key"])
+    base = {"security_protocol": "SSL", "ssl_context": context}
+    if "mechanism" not in way:
+        return base
+    base |= {"security_protocol": "SASL_SSL", "sasl_mechanism": way["mechanism"]}
+    if way["mechanism"] == "OAUTHBEARER":
+        with open(way["token"]) as f:
+            return base | {"sasl_oauth_token_provider": Token(f.read().strip())}
+    return base | {"sasl_plain_username": way["user"], "sasl_plain_password": way["password"]}
 
 
 def failed(code):

@@ -5,12 +5,14 @@ A program gives its client to main, and takes
     run              everything, on topics of the client's own; a line for each scenario
     write            a sample with each codec, to the topic that all clients share
     read CLIENT ...  what these clients have written there; a line for each of them
+    secure FILE      a little, in each of the ways to get in that the file has
 
 A client is an object with the methods that are called here; what it does not have is in its
 skip, with the reason. Its code method gives Kafka's code of an error.
 """
 
 import collections
+import json
 import os
 import random
 import sys
@@ -483,9 +485,42 @@ class Run:
         self.together([(f"read what {client} wrote", lambda client=client: compare(client)) for client in wrote])
 
 
+class Nobody:
+    name = "nobody"
+    skip = {}
+
+
+def secure(file, open_client):
+    """Goes every way of a file, one after the other. The first makes the topic, in which each has a partition."""
+    with open(file) as f:
+        ways = json.load(f)
+    r = Run(Nobody)
+
+    def go(i, way):
+        addrs = ",".join(way["brokers"]).split(",")
+        if way.get("expect") == "authentication":
+            return r.refused([58], open_client, addrs, way)
+        c = open_client(addrs, way)
+        topic = r.topic(f"secure-{c.name}")
+        if i == 0:
+            r.c = c
+            r.create(f"secure-{c.name}", len(ways))
+        records = [Record(way["name"].encode(), b"%d" % n, [], int(time.time() * 1000)) for n in range(3)]
+        if way.get("expect") == "authorization":
+            return r.refused([29], c.produce, topic, i, "none", records, False)
+        c.produce(topic, i, "none", records, True)
+        check("records", len(c.fetch(topic, i, len(records), False)), len(records))
+
+    for i, way in enumerate(ways):
+        r.together([(way["name"], lambda: go(i, way))])
+    return r
+
+
 def main(open_client):
+    if sys.argv[1:2] == ["secure"]:
+        end(secure(sys.argv[2], open_client))
     if "BOOTSTRAP" not in os.environ or len(sys.argv) < 2:
-        sys.exit("usage: BOOTSTRAP=HOST:PORT,... PROGRAM run | write | read CLIENT...")
+        sys.exit("usage: BOOTSTRAP=HOST:PORT,... PROGRAM run | write | read CLIENT... | secure FILE")
     r = Run(open_client(os.environ["BOOTSTRAP"].split(",")))
     what = sys.argv[1]
     if what == "run":
@@ -498,7 +533,11 @@ def main(open_client):
         r.read(sys.argv[2:])
     else:
         sys.exit(f"{what} is none of run, write and read")
-    # Threads of a client that were left behind end with the process.
+    end(r)
+
+
+def end(r):
+    """Threads of a client that were left behind end with the process."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1 if r.failed else 0)

@@ -16,12 +16,20 @@ func main() { scenario.Main(open) }
 // client makes Sarama's; the admin client serves all the time.
 type client struct {
 	bootstrap []string
+	way       func(*sarama.Config) // to get in
 	adm       sarama.ClusterAdmin
 	cl        sarama.Client
 }
 
-func open(bootstrap []string) (*scenario.Client, error) {
-	cl, err := sarama.NewClient(bootstrap, config())
+func open(to scenario.Brokers) (*scenario.Client, error) {
+	s := &client{bootstrap: to.Addrs, way: func(*sarama.Config) {}}
+	if to.Way != nil {
+		var err error
+		if s.way, err = secured(to.Way); err != nil {
+			return nil, err
+		}
+	}
+	cl, err := sarama.NewClient(to.Addrs, s.config())
 	if err != nil {
 		return nil, err
 	}
@@ -29,14 +37,14 @@ func open(bootstrap []string) (*scenario.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &client{bootstrap: bootstrap, adm: adm, cl: cl}
+	s.adm, s.cl = adm, cl
 	c := &scenario.Client{Name: "sarama", Code: code, Produce: s.produce, Fetch: s.fetch, Join: s.join, Transactor: s.transactor}
 	c.Skip = map[string]string{"group consumer": "Sarama has the classic protocol only"}
 	s.admin(c)
 	return c, nil
 }
 
-func config() *sarama.Config {
+func (s *client) config() *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = sarama.MaxVersion
 	c.Producer.Return.Successes = true
@@ -44,6 +52,7 @@ func config() *sarama.Config {
 	c.Producer.Partitioner = sarama.NewManualPartitioner
 	c.Consumer.MaxWaitTime = 100 * time.Millisecond
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
+	s.way(c)
 	return c
 }
 
@@ -52,6 +61,9 @@ func code(err error) int16 {
 	var several sarama.ProducerErrors
 	if errors.As(err, &several) {
 		err = several[0]
+	}
+	if errors.Is(err, sarama.ErrSASLAuthenticationFailed) { // which does not say that it is one
+		return 58
 	}
 	var ke sarama.KError
 	if errors.As(err, &ke) {
@@ -65,7 +77,7 @@ var codecs = map[string]sarama.CompressionCodec{
 }
 
 func (s *client) produce(_ context.Context, to scenario.Target, records []scenario.Record) error {
-	c := config()
+	c := s.config()
 	c.Producer.Compression = codecs[to.Codec]
 	if to.Idempotent {
 		c.Producer.Idempotent, c.Net.MaxOpenRequests = true, 1
@@ -105,7 +117,7 @@ func incoming(m *sarama.ConsumerMessage) scenario.Record {
 }
 
 func (s *client) fetch(ctx context.Context, topic string, partition int32, want int, committed bool) ([]scenario.Record, error) {
-	conf := config()
+	conf := s.config()
 	if committed {
 		conf.Consumer.IsolationLevel = sarama.ReadCommitted
 	}
@@ -142,7 +154,7 @@ type transactor struct {
 }
 
 func (s *client) transactor(_ context.Context, id string) (scenario.Transactor, error) {
-	c := config()
+	c := s.config()
 	c.Producer.Idempotent, c.Net.MaxOpenRequests, c.Producer.Transaction.ID = true, 1, id
 	p, err := sarama.NewSyncProducer(s.bootstrap, c)
 	return transactor{p}, err

@@ -6,6 +6,7 @@
 //	run              everything, on topics of the client's own; a line for each scenario
 //	write            a sample with each codec, to the topic that all clients share
 //	read CLIENT …    what these clients have written there; a line for each of them
+//	secure FILE      a little, in each of the ways to get in that the file has
 //
 // BOOTSTRAP names the brokers, and T is what names of topics begin with. A line begins with "ok", "skip" or "fail"; a skip has its
 // reason. The code is 1 if anything failed.
@@ -23,25 +24,29 @@ import (
 )
 
 // Main runs a client's program.
-func Main(open func(bootstrap []string) (*Client, error)) {
+func Main(open func(Brokers) (*Client, error)) {
 	if err := program(open); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func program(open func([]string) (*Client, error)) error {
+func program(open func(Brokers) (*Client, error)) error {
 	bootstrap := os.Getenv("BOOTSTRAP")
 	if bootstrap == "" || len(os.Args) < 2 {
-		return errors.New("usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT…")
-	}
-	c, err := open(strings.Split(bootstrap, ","))
-	if err != nil {
-		return err
+		return errors.New("usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT… | secure FILE")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	r := &run{Client: c, ctx: ctx, prefix: cmp.Or(os.Getenv("T"), c.Name)}
+	r := &run{Client: &Client{}, ctx: ctx, prefix: os.Getenv("T")}
+	if os.Args[1] == "secure" && len(os.Args) == 3 {
+		return cmp.Or(r.secure(os.Args[2], open), r.outcome())
+	}
+	var err error
+	if r.Client, err = open(Brokers{Addrs: strings.Split(bootstrap, ",")}); err != nil {
+		return err
+	}
+	r.prefix = cmp.Or(r.prefix, r.Name)
 	switch what := os.Args[1]; what {
 	case "run":
 		r.together(r.topics())
@@ -52,10 +57,14 @@ func program(open func([]string) (*Client, error)) error {
 	case "read":
 		r.read(os.Args[2:])
 	default:
-		return fmt.Errorf("%s is none of run, write and read", what)
+		return fmt.Errorf("%s is none of run, write, read and secure", what)
 	}
+	return r.outcome()
+}
+
+func (r *run) outcome() error {
 	if r.failed {
-		return fmt.Errorf("%s: not all went well", c.Name)
+		return fmt.Errorf("%s: not all went well", r.Name)
 	}
 	return nil
 }

@@ -20,7 +20,11 @@ type client struct {
 	adm       *kafka.Client
 }
 
-func open(bootstrap []string) (*scenario.Client, error) {
+func open(to scenario.Brokers) (*scenario.Client, error) {
+	if to.Way != nil {
+		return nil, errors.New("no security here")
+	}
+	bootstrap := to.Addrs
 	t := &kafka.Transport{MetadataTTL: 100 * time.Millisecond}
 	s := &client{bootstrap: bootstrap, transport: t, adm: &kafka.Client{Addr: kafka.TCP(bootstrap...), Timeout: 10 * time.Second, Transport: t}}
 	c := &scenario.Client{Name: "segmentio", NullIsEmpty: true, Code: code, Produce: s.produce, Fetch: s.fetch, Join: s.join}
