@@ -54,6 +54,9 @@ func (l *consumeLoad) run(ctx context.Context) (*result, error) {
 func (l *consumeLoad) consume(ctx context.Context, m *meter, parts []map[int32]int64) (*result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if err := m.ready(window{}); err != nil {
+		return nil, err
+	}
 	var g errgroup.Group
 	done := make(chan struct{})
 	g.Go(func() error {

@@ -54,6 +54,9 @@ func (l *e2eLoad) both(ctx context.Context, acks *meter, ends map[int32]int64) (
 		return nil, err
 	}
 	defer reads.close()
+	if err := errors.Join(acks.ready(l.window), reads.ready(l.window)); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup

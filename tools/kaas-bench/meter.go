@@ -81,6 +81,7 @@ type meter struct {
 	lanes    []*lane
 	server   *serverWatch
 	progress *progress
+	began    time.Time // of the figures
 }
 
 func newMeter(lanes int, key int16, t *target, p *progress) (*meter, error) {
@@ -102,26 +103,43 @@ type window struct{ Warmup, Duration time.Duration }
 // sampleEvery is how often the server's memory is looked at.
 const sampleEvery = 100 * time.Millisecond
 
-// measure takes the figures after the warm-up, until the duration has gone, or
-// the load is done where the duration is 0.
+// ready is called before the load begins. Without a warm-up the figures begin here: a load
+// that is quick could be done, or half done, when measure is called.
+func (m *meter) ready(w window) error {
+	if w.Warmup > 0 {
+		return nil
+	}
+	return m.begin()
+}
+
+// begin begins the figures.
+func (m *meter) begin() error {
+	if err := m.server.begin(); err != nil {
+		return err
+	}
+	for _, l := range m.lanes {
+		l.reset()
+	}
+	m.began = time.Now()
+	return nil
+}
+
+// measure takes the figures after the warm-up, or since ready, until the duration has gone,
+// or the load is done where the duration is 0.
 func (m *meter) measure(ctx context.Context, w window, done <-chan struct{}) (*result, error) {
 	if w.Warmup > 0 {
 		if err := m.pass(ctx, "warm-up", w.Warmup, done); err != nil {
 			return nil, err
 		}
+		if err := m.begin(); err != nil {
+			return nil, err
+		}
 	}
-	if err := m.server.begin(); err != nil {
-		return nil, err
-	}
-	for _, l := range m.lanes {
-		l.reset()
-	}
-	began := time.Now()
 	if err := m.pass(ctx, "", w.Duration, done); err != nil {
 		return nil, err
 	}
 	// The load goes on: what is slow to ask is asked when the figures are taken.
-	took := time.Since(began)
+	took := time.Since(m.began)
 	costs, costsErr := m.server.end()
 	r, err := m.collect(took, costs)
 	if err := errors.Join(err, costsErr); err != nil {

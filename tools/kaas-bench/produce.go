@@ -59,15 +59,18 @@ func (l *produceLoad) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	defer m.close()
+	w := l.window
+	if l.Records > 0 {
+		w = window{}
+	}
+	if err := m.ready(w); err != nil {
+		return nil, err
+	}
 	running, err := l.start(ctx, m.lanes)
 	if err != nil {
 		return nil, err
 	}
 	defer running.stop()
-	w := l.window
-	if l.Records > 0 {
-		w = window{}
-	}
 	r, err := m.measure(ctx, w, running.done)
 	if err != nil {
 		return nil, err

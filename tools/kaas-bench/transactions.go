@@ -38,15 +38,18 @@ func (l *txnLoad) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	defer m.close()
+	w := l.window
+	if l.Transactions > 0 {
+		w = window{}
+	}
+	if err := m.ready(w); err != nil {
+		return nil, err
+	}
 	done, stop, err := l.start(ctx, m.lanes)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	w := l.window
-	if l.Transactions > 0 {
-		w = window{}
-	}
 	r, err := m.measure(ctx, w, done)
 	if err != nil {
 		return nil, err
