@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -74,7 +74,7 @@ func (p *plan) build(ctx context.Context) (remove func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := "kaas-cluster-" + strconv.Itoa(os.Getpid())
+	dir := "kaas-cluster-" + rand.Text() // a process ID may have been another's, which was killed
 	if err := temp.Mkdir(dir); err != nil {
 		return nil, fmt.Errorf("directory of the binary: %w", err)
 	}
