@@ -88,6 +88,13 @@ func millis32(name, def string, lo int64, doc string, set func(*Config, time.Dur
 	return number(name, def, lo, math.MaxInt32, doc, func(c *Config, n int64) { set(c, time.Duration(n)*time.Millisecond) })
 }
 
+// millis64 is a number of milliseconds for which Kafka has 64 bits, and kaas has use for 32.
+func millis64(name, def string, lo int64, doc string, set func(*Config, time.Duration)) configKey {
+	k := millis32(name, def, lo, doc, set)
+	k.kind = kmsg.ConfigTypeLong
+	return k
+}
+
 func listed(name, def, doc string, set func(*Config, string) error) configKey {
 	return configKey{name: name, def: def, kind: kmsg.ConfigTypeList, doc: doc, set: set}
 }

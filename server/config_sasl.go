@@ -50,11 +50,11 @@ var saslKeys = []configKey{
 // oauthKeys are what listeners with OAUTHBEARER go by.
 var oauthKeys = []configKey{
 	scoped(text("sasl.oauthbearer.jwks.endpoint.url", "", "Where the keys are by which tokens are signed, as a JWKS: https, http, or file for a file.", setKeysURL), perMechanism),
-	scoped(millis32("sasl.oauthbearer.jwks.endpoint.refresh.ms", "3600000", 1, "How often those keys are loaded again.",
+	scoped(millis64("sasl.oauthbearer.jwks.endpoint.refresh.ms", "3600000", 1, "How often those keys are loaded again.",
 		func(c *Config, d time.Duration) { c.SASL.OAuth.Refresh = d }), perMechanism),
-	scoped(millis32("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "100", 1, "How long after a try that failed the next follows; twice as long each time.",
+	scoped(millis64("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "100", 1, "How long after a try that failed the next follows; twice as long each time.",
 		func(c *Config, d time.Duration) { c.SASL.OAuth.Backoff = d }), perMechanism),
-	scoped(millis32("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "10000", 1, "The longest such pause, and how often a key that is missed is looked for.",
+	scoped(millis64("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "10000", 1, "The longest such pause, and how often a key that is missed is looked for.",
 		func(c *Config, d time.Duration) { c.SASL.OAuth.MaxBackoff = d }), perMechanism),
 	scoped(text("sasl.oauthbearer.expected.issuer", "", "The issuer that tokens must have. Empty: any.", func(c *Config, s string) error {
 		c.SASL.OAuth.Issuer = strings.TrimSpace(s)
@@ -74,7 +74,7 @@ var oauthKeys = []configKey{
 		c.SASL.OAuth.SubClaim = strings.TrimSpace(s)
 		return nil
 	}), perMechanism),
-	scoped(text("sasl.server.callback.handler.class", "", "For configurations made for Kafka: OAuthBearerValidatorCallbackHandler, which is what tokens are checked like in any case.", setHandler), perMechanism),
+	scoped(class("sasl.server.callback.handler.class", "For configurations made for Kafka: OAuthBearerValidatorCallbackHandler, which is what tokens are checked like in any case.", setHandler), perMechanism),
 }
 
 func setKeysURL(c *Config, s string) error {
@@ -95,6 +95,13 @@ func setHandler(_ *Config, s string) error {
 		return fmt.Errorf("%q is not %s: there are no plugins", s, validator)
 	}
 	return nil
+}
+
+// class is a key that Kafka has for a plugin.
+func class(name, doc string, set func(*Config, string) error) configKey {
+	k := text(name, "", doc, set)
+	k.kind = kmsg.ConfigTypeClass
+	return k
 }
 
 // password is a key whose value nobody is shown.

@@ -138,3 +138,32 @@ func TestDescribeConfigsHidesPasswords(t *testing.T) {
 		t.Error("what is set for a listener is not shown")
 	}
 }
+
+// Types are Kafka's: by them tools tell what a value may be.
+func TestDescribeConfigsTypes(t *testing.T) {
+	c, err := LoadConfig(Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]kmsg.ConfigType{
+		"sasl.oauthbearer.jwks.endpoint.refresh.ms":           kmsg.ConfigTypeLong,
+		"sasl.oauthbearer.jwks.endpoint.retry.backoff.ms":     kmsg.ConfigTypeLong,
+		"sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": kmsg.ConfigTypeLong,
+		"sasl.oauthbearer.clock.skew.seconds":                 kmsg.ConfigTypeInt,
+		"sasl.server.callback.handler.class":                  kmsg.ConfigTypeClass,
+		"connections.max.reauth.ms":                           kmsg.ConfigTypeLong,
+		"connection.failed.authentication.delay.ms":           kmsg.ConfigTypeInt,
+		"sasl.enabled.mechanisms":                             kmsg.ConfigTypeList,
+		"sasl.jaas.config":                                    kmsg.ConfigTypePassword,
+	}
+	for _, v := range c.describeBroker(noCluster{}.View()) {
+		got := describedConfig(kmsg.NewPtrDescribeConfigsRequest(), v).ConfigType
+		if kind, ok := want[v.name]; ok && got != kind {
+			t.Errorf("%s is of type %v, want %v", v.name, got, kind)
+		}
+		delete(want, v.name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not described: %v", want)
+	}
+}
