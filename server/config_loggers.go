@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,9 +12,20 @@ import (
 // changed on the broker itself, until it ends.
 const rootLogger = "root"
 
-// loggerLevels are the levels of Kafka, and what they are here.
+// loggerLevels are the levels of Kafka, and what they are here. TRACE and FATAL let through
+// what DEBUG and ERROR do, as nothing is logged at others, and have numbers of their own, by
+// which they are shown.
 var loggerLevels = map[string]slog.Level{
-	"TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "FATAL": slog.LevelError,
+	"TRACE": slog.LevelDebug - 1, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "FATAL": slog.LevelError - 1,
+}
+
+func levelName(level slog.Level) string {
+	for name, l := range loggerLevels {
+		if l == level {
+			return name
+		}
+	}
+	return level.String()
 }
 
 // onlyLoggers reports a change of loggers alone, which is the broker's own and no matter of
@@ -42,7 +52,7 @@ func (s *Server) checkLogger(name string) error {
 }
 
 func (c *Config) describeLoggers() []configValue {
-	v := configValue{name: rootLogger, value: c.Logging.Level().String(), source: kmsg.ConfigSourceDynamicBrokerLoggerConfig}
+	v := configValue{name: rootLogger, value: levelName(c.Logging.Level()), source: kmsg.ConfigSourceDynamicBrokerLoggerConfig}
 	return []configValue{v}
 }
 
@@ -53,7 +63,7 @@ func (s *Server) alterLoggers(a alteration, validateOnly bool) error {
 	}
 	level := s.cfg.Logging.Level()
 	for _, o := range a.ops {
-		to, known := loggerLevels[strings.ToUpper(strings.TrimSpace(or(o.value, "")))]
+		to, known := loggerLevels[or(o.value, "")]
 		switch {
 		case a.replace:
 			return fmt.Errorf("%w: loggers are changed one by one", kerr.InvalidRequest)
@@ -64,13 +74,13 @@ func (s *Server) alterLoggers(a alteration, validateOnly bool) error {
 		case o.op == kmsg.IncrementalAlterConfigOpDelete:
 			return fmt.Errorf("%w: the root logger needs a level", kerr.InvalidRequest)
 		case !known:
-			return fmt.Errorf("%w: there is no level %.200q", kerr.InvalidConfig, *o.value)
+			return fmt.Errorf("%w: there is no level %.200q", kerr.InvalidConfig, or(o.value, ""))
 		}
 		level = to
 	}
 	if !validateOnly && len(a.ops) > 0 {
 		s.cfg.Logging.Set(level)
-		s.log.Info("the level of the log is set", "level", level.String())
+		s.log.Info("the level of the log is set", "level", levelName(level))
 	}
 	return nil
 }

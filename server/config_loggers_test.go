@@ -34,8 +34,13 @@ func TestLoggers(t *testing.T) {
 	}{
 		{n.cfg.id(), "root", "DEBUG", set, true, 0, "INFO"},
 		{n.cfg.id(), "root", "DEBUG", set, false, 0, "DEBUG"},
-		{n.cfg.id(), "root", "FATAL", set, false, 0, "ERROR"},
-		{n.cfg.id(), "root", "warn", set, false, 0, "WARN"},
+		{n.cfg.id(), "root", "TRACE", set, false, 0, "TRACE"},
+		{n.cfg.id(), "root", "FATAL", set, false, 0, "FATAL"},
+		{n.cfg.id(), "root", "ERROR", set, false, 0, "ERROR"},
+		{n.cfg.id(), "root", "WARN", set, false, 0, "WARN"},
+		{n.cfg.id(), "root", "debug", set, false, 40, "WARN"},
+		{n.cfg.id(), "root", " DEBUG", set, false, 40, "WARN"},
+		{n.cfg.id(), "root", "", set, false, 40, "WARN"},
 		{n.cfg.id(), "root", "LOUD", set, false, 40, "WARN"},
 		{n.cfg.id(), "kafka.server", "DEBUG", set, false, 40, "WARN"},
 		{n.cfg.id(), "root", "", unset, false, 42, "WARN"},
@@ -55,6 +60,11 @@ func TestLoggers(t *testing.T) {
 	}
 	if got := n.cfg.Logging.Level(); got != slog.LevelWarn {
 		t.Errorf("the broker logs from %v on", got)
+	}
+	for name, least := range map[string]slog.Level{"TRACE": slog.LevelDebug, "FATAL": slog.LevelError} {
+		if l := loggerLevels[name]; l > least || l <= least-4 {
+			t.Errorf("%s is %v, and does not let through what is %v", name, l, least)
+		}
 	}
 	old := kmsg.NewPtrAlterConfigsRequest()
 	level := "DEBUG"
