@@ -209,6 +209,29 @@ func (s *ACLs) without(gone []ACL) *ACLs {
 	return newACLs(slices.DeleteFunc(slices.Clone(s.all), func(a ACL) bool { return leave[a] }))
 }
 
+// setACLs has ACLs be there or not.
+func (d *draft) setACLs(acls []ACL, there bool) {
+	if d.acl == nil {
+		d.acl = make(map[ACL]bool, len(acls))
+	}
+	for _, a := range acls {
+		d.acl[a] = there
+	}
+}
+
+// settleACLs puts the batch's ACLs into the view.
+func (d *draft) settleACLs() {
+	var added, gone []ACL
+	for a, there := range d.acl {
+		if there {
+			added = append(added, a)
+		} else {
+			gone = append(gone, a)
+		}
+	}
+	d.acls, d.acl = d.acls.without(gone).with(added), nil
+}
+
 // newACLs are those of a list in order.
 func newACLs(all []ACL) *ACLs {
 	if len(all) == 0 {

@@ -12,10 +12,11 @@ import (
 type draft struct {
 	Cluster
 	fenced map[int64]ordered.Change[fence] // not in fences yet
+	acl    map[ACL]bool                    // not in acls yet: whether it is there
 	own    struct {
-		topics, brokers, shards, removing, configs, groupConfigs, clientMetrics, scram bool
-		topic                                                                          map[TopicID]bool
-		shard                                                                          map[ShardKind]bool
+		topics, brokers, shards, removing, configs, groupConfigs, clientMetrics, scram, quotas bool
+		topic                                                                                  map[TopicID]bool
+		shard                                                                                  map[ShardKind]bool
 	}
 }
 
@@ -24,6 +25,8 @@ func newDraft(c *Cluster) *draft { return &draft{Cluster: *c} }
 // view ends the draft.
 func (d *draft) view() *Cluster {
 	d.settleFences()
+	d.settleACLs()
+	d.settleQuotas()
 	c := d.Cluster
 	if !d.own.topics {
 		return &c // and the old view's order holds for it

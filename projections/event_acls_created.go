@@ -14,7 +14,7 @@ func (*ACLsCreated) EventName() string { return "ACLsCreated" }
 
 func (e *ACLsCreated) String() string { return "created " + listedACLs(e.ACLs) }
 
-func (e *ACLsCreated) apply(d *draft) { d.acls = d.acls.with(e.ACLs) }
+func (e *ACLsCreated) apply(d *draft) { d.setACLs(e.ACLs, true) }
 
 // listedACLs says some ACLs, the first of them whole.
 func listedACLs(acls []ACL) string {

@@ -12,4 +12,4 @@ func (*ACLsDeleted) EventName() string { return "ACLsDeleted" }
 
 func (e *ACLsDeleted) String() string { return "deleted " + listedACLs(e.ACLs) }
 
-func (e *ACLsDeleted) apply(d *draft) { d.acls = d.acls.without(e.ACLs) }
+func (e *ACLsDeleted) apply(d *draft) { d.setACLs(e.ACLs, false) }

@@ -29,7 +29,8 @@ func (e *QuotasChanged) apply(d *draft) {
 	if e.Entity == (QuotaEntity{}) {
 		return
 	}
-	next := maps.Clone(d.quotas.Of(e.Entity))
+	now := d.quotas.Of(e.Entity)
+	next := maps.Clone(now)
 	if next == nil {
 		next = QuotaValues{}
 	}
@@ -38,7 +39,9 @@ func (e *QuotasChanged) apply(d *draft) {
 		delete(next, k)
 	}
 	maps.DeleteFunc(next, func(_ string, v float64) bool { return math.IsNaN(v) })
-	d.quotas = d.quotas.with(e.Entity, next)
+	if !maps.Equal(next, now) {
+		d.setQuotas(e.Entity, next)
+	}
 }
 
 // quotaSettings says what was set and deleted, in order.

@@ -119,21 +119,28 @@ func (q *Quotas) equal(r *Quotas) bool {
 	return q == r || q != nil && r != nil && maps.EqualFunc(q.by, r.by, maps.Equal[QuotaValues])
 }
 
-// with is the same but for one entity; nil where there is nothing left.
-func (q *Quotas) with(e QuotaEntity, set QuotaValues) *Quotas {
-	by := map[QuotaEntity]QuotaValues{}
-	if q != nil {
-		by = maps.Clone(q.by)
+// setQuotas sets all that an entity has.
+func (d *draft) setQuotas(e QuotaEntity, set QuotaValues) {
+	if !d.own.quotas {
+		d.own.quotas = true
+		q := &Quotas{map[QuotaEntity]QuotaValues{}}
+		if d.quotas != nil {
+			q.by = maps.Clone(d.quotas.by)
+		}
+		d.quotas = q
 	}
 	if len(set) == 0 {
-		delete(by, e)
+		delete(d.quotas.by, e)
 	} else {
-		by[e] = set
+		d.quotas.by[e] = set
 	}
-	if len(by) == 0 {
-		return nil
+}
+
+// settleQuotas has the view have none where none are left.
+func (d *draft) settleQuotas() {
+	if d.own.quotas && len(d.quotas.by) == 0 {
+		d.quotas = nil
 	}
-	return &Quotas{by}
 }
 
 // Quotas are those of the cluster, nil if there are none.
