@@ -2,6 +2,7 @@ package projections
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -138,10 +139,19 @@ func (a ACL) Validate() error {
 	return nil
 }
 
+// errHostRange is a range that holds what IPv4 in IPv6 is, and more.
+var errHostRange = errors.New("a range of IPv4 in IPv6 is of 96 bits at least")
+
 // ParseHostRange reads addresses in CIDR's notation. The bits that the range leaves open may
-// be set in its address.
+// be set in its address. A range of IPv4 in IPv6 is one of IPv4, which hosts are compared as.
 func ParseHostRange(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
+	if err == nil && p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return netip.Prefix{}, errHostRange
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
 	return p.Masked(), err
 }
 

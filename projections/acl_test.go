@@ -34,7 +34,8 @@ func TestACLIsJudged(t *testing.T) {
 		"any permission": func(a *ACL) { a.Permission = ACLAnyPermission }, "no name": func(a *ACL) { a.Name = "" },
 		"another cluster": func(a *ACL) { a.Resource = ACLCluster }, "no type of principal": func(a *ACL) { a.Principal = "alice" },
 		"no host": func(a *ACL) { a.Host = "" }, "no range": func(a *ACL) { a.Host = "10.0.0.0/33" }, "no address": func(a *ACL) { a.Host = "host/8" },
-		"long name": func(a *ACL) { a.Name = strings.Repeat("x", MaxACLString+1) }, "long host": func(a *ACL) { a.Host = strings.Repeat("x", MaxACLString+1) },
+		"all IPv4 in IPv6 and more": func(a *ACL) { a.Host = "::ffff:10.0.0.0/95" },
+		"long name":                 func(a *ACL) { a.Name = strings.Repeat("x", MaxACLString+1) }, "long host": func(a *ACL) { a.Host = strings.Repeat("x", MaxACLString+1) },
 	} {
 		a := anACL(ACLRead)
 		if f(&a); !errors.Is(a.Validate(), kerr.InvalidRequest) {
@@ -43,7 +44,7 @@ func TestACLIsJudged(t *testing.T) {
 	}
 	for what, f := range map[string]func(*ACL){
 		"as it is": func(*ACL) {}, "cluster": func(a *ACL) { a.Resource, a.Name = ACLCluster, ACLClusterName },
-		"wildcards": func(a *ACL) { a.Name, a.Host, a.Principal = "*", "*", ACLEverybody }, "IPv6": func(a *ACL) { a.Host = "fe80::/10" },
+		"wildcards": func(a *ACL) { a.Name, a.Host, a.Principal = "*", "*", ACLEverybody }, "IPv6": func(a *ACL) { a.Host = "fe80::/10" }, "all IPv4 in IPv6": func(a *ACL) { a.Host = "::ffff:10.0.0.0/96" },
 		"set bits": func(a *ACL) { a.Host = "10.1.2.3/8" }, "host name": func(a *ACL) { a.Host = "host" }, "empty user": func(a *ACL) { a.Principal = ":" },
 		"two-phase commit": func(a *ACL) { a.Resource, a.Operation = ACLTransactionalID, ACLTwoPhaseCommit },
 		"prefix of user":   func(a *ACL) { a.Resource, a.Pattern, a.Permission = ACLUser, ACLPrefixed, ACLDeny },
