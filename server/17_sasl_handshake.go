@@ -25,7 +25,9 @@ func (s *Server) saslHandshake(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.SASLHandshakeRequest)
 	resp := kmsg.NewPtrSASLHandshakeResponse()
 	a, now := r.conn.auth, time.Now()
-	if !a.mayBegin(now) {
+	may := a.mayBegin(now)
+	r.exempt = may || a != nil && a.stage != stageDone
+	if !may {
 		resp.ErrorCode = s.failure(kmsg.SASLHandshake, kerr.IllegalSaslState)
 		if a != nil && a.stage != stageDone {
 			return a.fail(resp, fmt.Errorf("%w: a handshake within an exchange", kerr.IllegalSaslState))

@@ -30,6 +30,7 @@ func (s *Server) addPartitionsToTxn(_ context.Context, r *request) (reply, error
 			resp.ErrorCode = s.failure(kmsg.AddPartitionsToTxn, err)
 			return now(resp)
 		}
+		s.excuse(r)
 		return later(func(ctx context.Context) (kmsg.Response, error) { return s.joinTxns(ctx, req), nil })
 	}
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {

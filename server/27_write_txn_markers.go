@@ -38,6 +38,7 @@ func (s *Server) writeTxnMarkers(ctx context.Context, r *request) (reply, error)
 	if !r.seesCluster(acl.Alter) {
 		denied = r.deniedCluster(acl.ClusterAction)
 	}
+	s.excuse(r)
 	for i := range req.Markers {
 		in, out := &req.Markers[i], &resp.Markers[i]
 		out.ProducerID = in.ProducerID

@@ -39,5 +39,8 @@ func (s *Server) run(ctx context.Context, a *api, r *request) (reply, error) {
 	if op := a.access.cluster; op != 0 && r.refused == nil && !r.mayCluster(op) {
 		r.refused = kerr.ClusterAuthorizationFailed
 	}
+	if a.inner {
+		s.excuse(r)
+	}
 	return a.start(s, ctx, r)
 }

@@ -307,7 +307,6 @@ func (c *conn) deadline(d time.Duration) error {
 func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
 	defer c.recovered(h, &err)
 	r := &request{head: h, conn: c, principal: c.principal, from: c.host, subject: c.subject(), claim: claim, arrived: time.Now(), turn: make(chan struct{}), asked: h.version}
-	r.exempt = exempt(a, r)
 	p = &pending{req: r, claim: claim}
 	if h.key == kmsg.ApiVersions.Int16() && !c.serves(a, h.version) {
 		p.resp = apiVersionsTooNew()

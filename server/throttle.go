@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/server/acl"
 	"kaas.dev/kaas/server/quota"
 )
 
@@ -92,15 +93,14 @@ func (s *Server) tellThrottle(r *request, resp kmsg.Response) {
 	s.metrics.throttled[why].Observe(d.Seconds())
 }
 
-// exempt reports a request whose time is the cluster's own.
-func exempt(a *api, r *request) bool {
-	switch kmsg.Key(r.key) {
-	case kmsg.WriteTxnMarkers, kmsg.SASLHandshake, kmsg.SASLAuthenticate:
-		return true
-	case kmsg.AddPartitionsToTxn:
-		return r.version >= 4 // in batches, by brokers
+// excuse has a request that brokers send not count, unless it is not one of theirs. With an
+// authorizer brokers are who may act for the cluster, without one who comes by their listener.
+func (s *Server) excuse(r *request) {
+	if s.authorizer.on() {
+		r.exempt = r.exempt || r.subject.Allows(acl.ClusterAction, acl.Cluster, acl.ClusterName)
+	} else {
+		r.exempt = r.exempt || r.conn.listener.Name == s.cfg.InterBroker
 	}
-	return a.inner
 }
 
 // mutate asks whether a request may have so many partitions made or deleted. Clients that do
