@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,8 +15,15 @@ import (
 // may run more than once: what counts is what it has come to last. An error refuses.
 type ACLEdit func(view *projections.Cluster) (created, deleted []projections.ACL, err error)
 
-// mostACLsChanged bounds what one change makes or deletes, as in Kafka.
-const mostACLsChanged = 10_000
+// mostAtOnce bounds what one change of ACLs, quotas or credentials makes or deletes, as in Kafka.
+const mostAtOnce = 10_000
+
+func notTooMany(what string, n int) error {
+	if n > mostAtOnce {
+		return fmt.Errorf("%w: %d %s at once, more than %d", kerr.InvalidRequest, n, what, mostAtOnce)
+	}
+	return nil
+}
 
 // AlterACLs has ACLs made or deleted and returns when that is committed and shown. The edit
 // runs at the point that orders all changes. ACLs are judged by whoever makes the edit.
@@ -47,10 +55,7 @@ func aclEvents(have *projections.ACLs, created, deleted []projections.ACL) ([]me
 	if len(added) > 0 {
 		fs = append(fs, &projections.ACLsCreated{ACLs: added})
 	}
-	if n := max(len(added), len(gone)); n > mostACLsChanged {
-		return nil, fmt.Errorf("%w: %d ACLs at once, more than %d", kerr.InvalidRequest, n, mostACLsChanged)
-	}
-	if err := have.Fits(added); err != nil {
+	if err := cmp.Or(notTooMany("ACLs", max(len(added), len(gone))), have.Fits(added)); err != nil {
 		return nil, err
 	}
 	return projections.NewEvents(fs...)

@@ -19,6 +19,39 @@ const (
 	QuotaConnections = "connection_creation_rate"
 )
 
+// The bounds of all quotas together.
+const (
+	MaxQuotaEntities = 100_000
+	MaxQuotaBytes    = 16 << 20 // of entities' names
+)
+
+// Fits is an error where the changes would have quotas be for more entities than may have
+// some. It wraps kerr.PolicyViolation. An entity stands in the changes once.
+func (q *Quotas) Fits(changes []*QuotasChanged) error {
+	n, bytes := 0, 0
+	for _, c := range changes {
+		if len(c.Set) > 0 && q.Of(c.Entity) == nil {
+			n, bytes = n+1, bytes+c.Entity.size()
+		}
+	}
+	if n > 0 && q != nil {
+		n += len(q.by)
+		for e := range q.by {
+			bytes += e.size()
+		}
+	}
+	switch {
+	case n > MaxQuotaEntities:
+		return fmt.Errorf("%w: there would be quotas for more than %d entities", kerr.PolicyViolation, MaxQuotaEntities)
+	case bytes > MaxQuotaBytes:
+		return fmt.Errorf("%w: the names of all that quotas are for would take more than %d bytes", kerr.PolicyViolation, MaxQuotaBytes)
+	}
+	return nil
+}
+
+// size is what the entity takes of MaxQuotaBytes.
+func (e QuotaEntity) size() int { return len(e.User.Name) + len(e.ClientID.Name) + len(e.IP.Name) }
+
 // quotaMost is the highest value of a quota that must be a whole number, and infinity for one
 // that need not be.
 var quotaMost = map[string]float64{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,5 +79,40 @@ func TestValidateQuota(t *testing.T) {
 		if err := ValidateQuota(q.e, q.key, q.value); (err == nil) != q.good || err != nil && !errors.Is(err, kerr.InvalidRequest) {
 			t.Errorf("%s of %s, %v: %v", q.key, q.e, q.value, err)
 		}
+	}
+}
+
+func TestQuotasHaveBounds(t *testing.T) {
+	for what, tc := range map[string]struct {
+		have, added, long int // entities; the length of one more that is added
+		fit               bool
+	}{
+		"as many as may be": {0, MaxQuotaEntities, 0, true}, "one too many": {MaxQuotaEntities, 1, 0, false}, "too many at once": {1, MaxQuotaEntities, 0, false},
+		"as long as may be": {0, 0, MaxQuotaBytes, true}, "too long": {0, 0, MaxQuotaBytes + 1, false}, "too long together": {1, 0, MaxQuotaBytes, false},
+		"none": {MaxQuotaEntities, 0, 0, true},
+	} {
+		q, added := &Quotas{map[QuotaEntity]QuotaValues{}}, []*QuotasChanged{}
+		for i := range tc.have {
+			q.by[QuotaEntity{User: QuotaName{Name: strconv.Itoa(i)}}] = QuotaValues{"x": 1}
+		}
+		for i := range tc.added {
+			added = append(added, &QuotasChanged{Entity: QuotaEntity{ClientID: QuotaName{Name: strconv.Itoa(i)}}, Set: QuotaValues{"x": 1}})
+		}
+		if tc.long > 0 {
+			added = append(added, &QuotasChanged{Entity: QuotaEntity{User: QuotaName{Default: true}, ClientID: QuotaName{Name: strings.Repeat("x", tc.long)}}, Set: QuotaValues{"x": 1}})
+		}
+		// What is there may change and go whatever there is, and what is not there may go.
+		for e := range q.by {
+			added = append(added, &QuotasChanged{Entity: e, Set: QuotaValues{"x": 2}})
+			break
+		}
+		added = append(added, &QuotasChanged{Entity: QuotaEntity{User: QuotaName{Name: strings.Repeat("y", MaxQuotaBytes)}}, Deleted: []string{"x"}})
+		if err := q.Fits(added); (err == nil) != tc.fit || !tc.fit && !errors.Is(err, kerr.PolicyViolation) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	var none *Quotas
+	if err := none.Fits([]*QuotasChanged{{Entity: QuotaEntity{User: QuotaName{Name: "a"}}, Set: QuotaValues{"x": 1}}}); err != nil {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // ScramMechanism is a mechanism of SCRAM by Kafka's number for it (KIP-554).
@@ -110,6 +112,43 @@ func (d *draft) editScram() map[scramKey]*ScramCredential {
 		d.scram = maps.Clone(d.scram)
 	}
 	return d.scram
+}
+
+// The bounds of all credentials together.
+const (
+	MaxScramCredentials = 100_000
+	MaxScramBytes       = 16 << 20 // of users' names and salts
+)
+
+// ScramFits is an error where credentials that are set would make more of them than may be.
+// It wraps kerr.PolicyViolation.
+func (c *Cluster) ScramFits(fs []Fact) error {
+	n, bytes := 0, 0
+	for _, f := range fs {
+		s, ok := f.(*ScramCredentialSet)
+		if !ok {
+			continue
+		}
+		if old := c.scram[scramKey{s.User, s.Mechanism}]; old != nil {
+			bytes += len(s.Salt) - len(old.Salt)
+		} else {
+			n, bytes = n+1, bytes+len(s.User)+len(s.Salt)
+		}
+	}
+	if n <= 0 && bytes <= 0 {
+		return nil
+	}
+	n += len(c.scram)
+	for k, old := range c.scram {
+		bytes += len(k.user) + len(old.Salt)
+	}
+	switch {
+	case n > MaxScramCredentials:
+		return fmt.Errorf("%w: there would be more than %d credentials", kerr.PolicyViolation, MaxScramCredentials)
+	case bytes > MaxScramBytes:
+		return fmt.Errorf("%w: the names and salts of all credentials would take more than %d bytes", kerr.PolicyViolation, MaxScramBytes)
+	}
+	return nil
 }
 
 // scramBody is a credential in the encoded view.

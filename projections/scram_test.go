@@ -2,9 +2,13 @@ package projections
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/metalog"
 )
@@ -64,5 +68,41 @@ func TestRestoreBringsCredentialsBack(t *testing.T) {
 		if !strings.Contains(said, who) {
 			t.Errorf("%q says nothing of %s", said, who)
 		}
+	}
+}
+
+func TestCredentialsHaveBounds(t *testing.T) {
+	for what, tc := range map[string]struct {
+		have, added, long int // credentials; the length of one more user
+		fit               bool
+	}{
+		"as many as may be": {0, MaxScramCredentials, 0, true}, "one too many": {MaxScramCredentials, 1, 0, false}, "too many at once": {1, MaxScramCredentials, 0, false},
+		"as long as may be": {0, 0, MaxScramBytes - len("pepper"), true}, "too long": {0, 0, MaxScramBytes, false},
+		"too long together": {1, 0, MaxScramBytes - len("pepper"), false}, "none": {MaxScramCredentials, 0, 0, true},
+	} {
+		c, fs := NewCluster(), []Fact{}
+		d := newDraft(c)
+		for i := range tc.have {
+			credentialOf(strconv.Itoa(i), "x").apply(d)
+		}
+		c = d.view()
+		for i := range tc.added {
+			fs = append(fs, credentialOf("new"+strconv.Itoa(i), "x"))
+		}
+		if tc.long > 0 {
+			fs = append(fs, credentialOf(strings.Repeat("x", tc.long), "x"))
+		}
+		if tc.have > 0 { // is there already
+			fs = append(fs, credentialOf("0", "y"), &ScramCredentialRemoved{User: "0", Mechanism: ScramSHA256})
+		}
+		if err := c.ScramFits(fs); (err == nil) != tc.fit || !tc.fit && !errors.Is(err, kerr.PolicyViolation) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// One that takes the place of another may have no more salt than there is room for.
+	long := credentialOf("a", "x")
+	long.Salt = make(Secret, MaxScramBytes)
+	if err := fold(t, NewCluster(), []metalog.Event{mustEvent(t, credentialOf("a", "x"))}).ScramFits([]Fact{long}); !errors.Is(err, kerr.PolicyViolation) {
+		t.Errorf("a long salt: %v", err)
 	}
 }

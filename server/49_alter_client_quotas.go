@@ -4,7 +4,8 @@ package server
 //
 // Each entity has its own answer, and either all of its quotas change or none. An entity of
 // which a quota stands twice is INVALID_REQUEST; one that stands twice itself is as well, and
-// has what its first entry says.
+// has what its first entry says. There is an end to how many entities may have quotas
+// (POLICY_VIOLATION) and to how many entries a request may have (INVALID_REQUEST).
 
 import (
 	"context"
@@ -52,8 +53,8 @@ func (s *Server) alterClientQuotas(_ context.Context, r *request) (reply, error)
 
 // alterQuotas makes the changes that nothing is wrong with. What fails then fails for all.
 func (s *Server) alterQuotas(ctx context.Context, r *request, as []*quotaAlteration, validateOnly bool) error {
-	if r.refused != nil {
-		return r.refused
+	if err := orElse(r.refused, func() error { return notTooMany(len(r.msg.(*kmsg.AlterClientQuotasRequest).Entries)) }); err != nil {
+		return err
 	}
 	var changes []projections.QuotasChanged
 	for _, a := range as {
@@ -67,6 +68,17 @@ func (s *Server) alterQuotas(ctx context.Context, r *request, as []*quotaAlterat
 	ctx, cancel := context.WithTimeout(ctx, alterTimeout)
 	defer cancel()
 	return s.backend.AlterQuotas(ctx, changes)
+}
+
+// mostAltered bounds the entries of a request that alters quotas or credentials, as Kafka
+// does the records that one makes.
+const mostAltered = 10_000
+
+func notTooMany(entries int) error {
+	if entries > mostAltered {
+		return fmt.Errorf("%w: %d changes at once, more than %d", kerr.InvalidRequest, entries, mostAltered)
+	}
+	return nil
 }
 
 // quotaAlterations are those of a request, each entity once. One that failed has no change,

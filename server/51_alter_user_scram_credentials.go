@@ -7,6 +7,8 @@ package server
 // may stand in a request once (DUPLICATE_RESOURCE); the changes of a request are made together.
 // No name, and iterations out of 4096 to 16384, are UNACCEPTABLE_CREDENTIAL, an unknown mechanism
 // UNSUPPORTED_SASL_MECHANISM, and removing what is not there RESOURCE_NOT_FOUND.
+// There is an end to how many credentials there may be (POLICY_VIOLATION) and to how many
+// changes a request may make (INVALID_REQUEST).
 
 import (
 	"bytes"
@@ -30,7 +32,7 @@ func (s *Server) alterUserScramCredentials(_ context.Context, r *request) (reply
 		ctx, cancel := context.WithTimeout(ctx, alterTimeout)
 		defer cancel()
 		cs := newScramChanges(req, time.Now())
-		err := r.refused
+		err := orElse(r.refused, func() error { return cs.refused })
 		if err == nil {
 			err = s.backend.AlterUsers(ctx, cs.decide)
 		}
@@ -54,6 +56,8 @@ type scramChanges struct {
 	asked []scramChange
 	users []string // each once, in the order in which they stand
 	seen  map[string]bool
+	// refused is what is wrong with all of it.
+	refused error
 	// What is to become of users is settled when decide first runs: nil before.
 	facts map[string]projections.Fact
 	errs  map[string]error
@@ -67,7 +71,7 @@ type scramChange struct {
 }
 
 func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *scramChanges {
-	cs := &scramChanges{seen: map[string]bool{}}
+	cs := &scramChanges{seen: map[string]bool{}, refused: notTooMany(len(req.Deletions) + len(req.Upsertions))}
 	for i := range req.Deletions {
 		d := &req.Deletions[i]
 		m := projections.ScramMechanism(d.Mechanism)
@@ -76,7 +80,7 @@ func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *
 	for i := range req.Upsertions {
 		u := &req.Upsertions[i]
 		m := projections.ScramMechanism(u.Mechanism)
-		err := checkScramUser(u.Name, m)
+		err := orElse(cs.refused, func() error { return checkScramUser(u.Name, m) })
 		switch {
 		case err != nil:
 		case u.Iterations < projections.MinScramIterations:
@@ -84,9 +88,13 @@ func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *
 		case u.Iterations > projections.MaxScramIterations:
 			err = fmt.Errorf("%w: Too many iterations", kerr.UnacceptableCredential)
 		}
+		if err != nil {
+			cs.ask(u.Name, nil, err)
+			continue
+		}
 		f := sasl.FromSaltedPassword(u.Name, m, bytes.Clone(u.Salt), u.SaltedPassword, u.Iterations)
 		f.SetAt = at.UnixMilli()
-		cs.ask(u.Name, f, err)
+		cs.ask(u.Name, f, nil)
 	}
 	return cs
 }

@@ -199,3 +199,33 @@ func (c *client) describeQuotas(filter string, strict bool) (out []string, code 
 	}
 	return out, resp.ErrorCode
 }
+
+func TestTooManyAtOnce(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	var entries []kmsg.AlterClientQuotasRequestEntry
+	var asks []scramAsk
+	for i := range mostAltered + 1 {
+		entries = append(entries, quotaEntryFor(fmt.Sprint("user=", i), "producer_byte_rate=1"))
+		asks = append(asks, scramAsk{[]string{"+", "-"}[i%2], fmt.Sprint(i), 1, 4096})
+	}
+	all := func(what string, codes []int16, n int, want int16) {
+		t.Helper()
+		if len(codes) != n || slices.ContainsFunc(codes, func(c int16) bool { return c != want }) {
+			t.Errorf("%s: %d answers, first %v", what, len(codes), codes[:min(3, len(codes))])
+		}
+	}
+	before := n.broker.Shown()
+	for _, only := range []bool{true, false} {
+		all("quotas", c.alterQuotas(only, entries...), mostAltered+1, 42)
+	}
+	var codes []int16
+	for _, r := range c.ask(alterScram(asks...)).(*kmsg.AlterUserSCRAMCredentialsResponse).Results {
+		codes = append(codes, r.ErrorCode)
+	}
+	all("credentials", codes, mostAltered+1, 42)
+	if n.broker.Shown() != before {
+		t.Errorf("published %s", n.broker.Shown())
+	}
+	all("quotas, as many as may be", c.alterQuotas(false, entries[1:]...), mostAltered, 0)
+}
