@@ -42,6 +42,9 @@ const (
 	MaxScramIterations = 16384
 )
 
+// MaxScramSalt bounds a credential's salt, which whoever names its user is sent.
+const MaxScramSalt = 1 << 10
+
 // Secret is what nobody is to see who was not given it: as text and in JSON it is hidden.
 type Secret []byte
 

@@ -5,7 +5,8 @@ package server
 // Sets and removes users' credentials for SCRAM, through the controller. The client sends a
 // salted password, of which only what proves it is kept. Each user is answered for itself, and
 // may stand in a request once (DUPLICATE_RESOURCE); the changes of a request are made together.
-// No name, and iterations out of 4096 to 16384, are UNACCEPTABLE_CREDENTIAL, an unknown mechanism
+// No name, iterations out of 4096 to 16384, a salt out of 1 to 1024 bytes, and a salted password
+// that is not as long as the mechanism's hash are UNACCEPTABLE_CREDENTIAL, an unknown mechanism is
 // UNSUPPORTED_SASL_MECHANISM, and removing what is not there RESOURCE_NOT_FOUND.
 // There is an end to how many credentials there may be (POLICY_VIOLATION) and to how many
 // changes a request may make (INVALID_REQUEST).
@@ -87,6 +88,10 @@ func newScramChanges(req *kmsg.AlterUserSCRAMCredentialsRequest, at time.Time) *
 			err = fmt.Errorf("%w: Too few iterations", kerr.UnacceptableCredential)
 		case u.Iterations > projections.MaxScramIterations:
 			err = fmt.Errorf("%w: Too many iterations", kerr.UnacceptableCredential)
+		case len(u.Salt) < 1 || len(u.Salt) > projections.MaxScramSalt:
+			err = fmt.Errorf("%w: The salt must have 1 to %d bytes", kerr.UnacceptableCredential, projections.MaxScramSalt)
+		case len(u.SaltedPassword) != sasl.HashBytes(m):
+			err = fmt.Errorf("%w: The salted password must have %d bytes", kerr.UnacceptableCredential, sasl.HashBytes(m))
 		}
 		if err != nil {
 			cs.ask(u.Name, nil, err)

@@ -25,7 +25,7 @@ func alterScram(asks ...scramAsk) *kmsg.AlterUserSCRAMCredentialsRequest {
 			continue
 		}
 		req.Upsertions = append(req.Upsertions, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{Name: a.user, Mechanism: a.mechanism,
-			Iterations: a.iterations, Salt: []byte("salt"), SaltedPassword: make([]byte, 64)})
+			Iterations: a.iterations, Salt: []byte("salt"), SaltedPassword: make([]byte, 32*max(1, int(a.mechanism)))})
 	}
 	return req
 }
@@ -73,6 +73,33 @@ func TestScramCredentialsByRequests(t *testing.T) {
 		}
 		if view, err = projections.Apply(view, evs); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A credential has a salt within bounds, and a salted password as long as its hash.
+func TestScramCredentialsAreBounded(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	for what, tc := range map[string]struct {
+		mechanism    int8
+		salt, salted int
+		code         int16
+	}{
+		"least":               {1, 1, 32, 0},
+		"most":                {2, 1024, 64, 0},
+		"no salt":             {1, 0, 32, 93},
+		"a long salt":         {1, 1025, 32, 93},
+		"no password":         {1, 4, 0, 93},
+		"a short password":    {2, 4, 32, 93},
+		"a long password":     {1, 4, 64, 93},
+		"a very long one":     {2, 4, 100_000, 93},
+		"an unknown, of none": {3, 0, 0, 33},
+	} {
+		req := alterScram(scramAsk{"+", what, tc.mechanism, 4096})
+		req.Upsertions[0].Salt, req.Upsertions[0].SaltedPassword = make([]byte, tc.salt), make([]byte, tc.salted)
+		if got := c.ask(req).(*kmsg.AlterUserSCRAMCredentialsResponse).Results[0].ErrorCode; got != tc.code {
+			t.Errorf("%s: error %d, want %d", what, got, tc.code)
 		}
 	}
 }

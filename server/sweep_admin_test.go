@@ -20,7 +20,7 @@ func (s *sweepTopics) fillAdmin(req kmsg.Request, fresh []string, c *client) fun
 	switch r := req.(type) {
 	case *kmsg.AlterUserSCRAMCredentialsRequest:
 		for _, name := range append(fresh, fresh[0]+"c") {
-			r.Upsertions = append(r.Upsertions, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{Name: name, Mechanism: 1, Iterations: 4096, Salt: []byte("salt"), SaltedPassword: []byte("salted")})
+			r.Upsertions = append(r.Upsertions, kmsg.AlterUserSCRAMCredentialsRequestUpsertion{Name: name, Mechanism: 1, Iterations: 4096, Salt: []byte("salt"), SaltedPassword: make([]byte, 32)})
 		}
 		return func(resp kmsg.Response) error {
 			var codes []int16

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -98,6 +99,9 @@ func (a *app) userAddCommand() *cobra.Command {
 			}
 			if args[0] == "" {
 				return usagef("NAME is empty")
+			}
+			if !utf8.ValidString(args[0]) {
+				return usagef("NAME is not UTF-8: no client could say it")
 			}
 			if n := add.iterations; n < projections.MinScramIterations || n > projections.MaxScramIterations {
 				return usagef("--iterations %d: must be from %d to %d", n, projections.MinScramIterations, projections.MaxScramIterations)

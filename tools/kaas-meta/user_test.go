@@ -152,6 +152,7 @@ func TestUserRefusals(t *testing.T) {
 		"no password":       {dir, "", []string{"add", "alice"}, exitFailed},
 		"empty line":        {dir, "\nx", []string{"add", "alice"}, exitFailed},
 		"no name":           {dir, "x", []string{"add", ""}, exitUsage},
+		"no UTF-8":          {dir, "x", []string{"add", "ali\xffce"}, exitUsage},
 		"password as word":  {dir, "x", []string{"add", "alice", "secret"}, exitUsage},
 		"password as flag":  {dir, "x", []string{"add", "alice", "--password", "secret"}, exitUsage},
 		"unknown mechanism": {dir, "x", []string{"add", "alice", "--mechanism", "PLAIN"}, exitUsage},

@@ -88,6 +88,29 @@ func TestScram(t *testing.T) {
 	}
 }
 
+// A credential with a salt out of bounds is nobody's: what is answered without authentication is
+// short, whatever is on the volume.
+func TestScramLongSalt(t *testing.T) {
+	for size, in := range map[int]bool{projections.MaxScramSalt: true, projections.MaxScramSalt + 1: false, 1 << 20: false} {
+		c := credential(t, "alice", "x", projections.ScramSHA256)
+		c.Salt = bytes.Repeat([]byte("s"), size)
+		salted, err := pbkdf2.Key(sha256.New, "x", c.Salt, 4096, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := FromSaltedPassword("alice", c.Mechanism, c.Salt, salted, 4096)
+		c.StoredKey, c.ServerKey = e.StoredKey, e.ServerKey
+		mech := NewScram(projections.ScramSHA256, only(c))
+		first, _, err := mech.Begin().Step([]byte("n,,n=alice,r=abc"))
+		if err != nil || len(first) > 2048 {
+			t.Errorf("salt of %d: %d bytes are sent, %v", size, len(first), err)
+		}
+		if who, _, err := converse(t, mech, scram.SHA256, "alice", "x", as); (who != nil && err == nil) != in {
+			t.Errorf("salt of %d: %v, %v", size, who, err)
+		}
+	}
+}
+
 // What is changed on its way lets nobody in.
 func TestScramChanged(t *testing.T) {
 	c := credential(t, "alice", "x", projections.ScramSHA256)

@@ -40,9 +40,17 @@ func hashOf(m projections.ScramMechanism) scram.HashGeneratorFcn {
 	return scram.SHA256
 }
 
+// credential is what a user has to log in with, nil if that is nothing fit for it.
+func (s *scramMechanism) credential(user string) *projections.ScramCredential {
+	if c := s.find(user, s.of); c != nil && len(c.Salt) <= projections.MaxScramSalt {
+		return c
+	}
+	return nil
+}
+
 // lookup gives an unknown user what nobody can prove to have, so that who asks goes on.
 func (s *scramMechanism) lookup(user string) (scram.StoredCredentials, error) {
-	c := s.find(user, s.of)
+	c := s.credential(user)
 	if user == "" {
 		return scram.StoredCredentials{}, errors.New("no user is named")
 	}
@@ -97,7 +105,7 @@ func (x *scramExchange) Step(message []byte) (answer []byte, who *User, err erro
 	}
 	x.over = true
 	// The user may have been removed since the first message.
-	if !x.c.Valid() || x.s.find(x.c.Username(), x.s.of) == nil {
+	if !x.c.Valid() || x.s.credential(x.c.Username()) == nil {
 		return nil, nil, errors.New("the proof is wrong")
 	}
 	return []byte(out), &User{Name: x.c.Username()}, nil
@@ -140,6 +148,9 @@ func NewCredential(user string, m projections.ScramMechanism, password string, i
 	}
 	return &projections.ScramCredentialSet{User: user, Mechanism: m, Iterations: iterations, Salt: salt, StoredKey: stored.StoredKey, ServerKey: stored.ServerKey}, nil
 }
+
+// HashBytes is how long a mechanism's salted passwords are.
+func HashBytes(m projections.ScramMechanism) int { return hashOf(m)().Size() }
 
 // FromSaltedPassword makes a credential of what Kafka's clients send for a new password.
 func FromSaltedPassword(user string, m projections.ScramMechanism, salt, salted []byte, iterations int32) *projections.ScramCredentialSet {
