@@ -112,6 +112,8 @@ func TestUsersAreShownWithoutSecrets(t *testing.T) {
 	for _, args := range [][]string{
 		{"user", "list"}, {"user", "list", "-o", "json"}, {"log", "--user", "alice"}, {"log", "-o", "json"}, {"log", "-o", "yaml"}, {"dump"}, {"dump", "-o", "table"}, {"dump", "-o", "json"},
 		{"show", "user", "alice", "--history"}, {"show", "user", "alice", "-o", "json"}, {"diff", "0-1", "latest"},
+		{"dump", "-o", "yaml"}, {"show", "user", "alice", "-o", "yaml"}, {"diff", "0-1", "latest", "-o", "json"}, {"diff", "0-1", "latest", "-o", "yaml"},
+		{"timeline", "--html", "-"},
 	} {
 		out, err := run(append([]string{"--dir", dir}, args...)...)
 		if err != nil || !strings.Contains(out, "alice") {
