@@ -41,9 +41,10 @@ func OpenDir(dir string) (*DirFS, error) {
 }
 
 // MakeDir makes dir and its missing parents, then opens it. Every process may
-// race here: a directory that exists is what all of them want.
+// race here: a directory that exists is what all of them want. What it makes dir
+// is its owner's alone, for there are secrets on a volume.
 func MakeDir(dir string) (*DirFS, error) {
-	made, err := mkdirAll(dir)
+	made, err := mkdirAll(dir, 0o700)
 	if err != nil {
 		removeAll(made)
 		return nil, fmt.Errorf("make volume: %w", err)
@@ -61,13 +62,13 @@ func MakeDir(dir string) (*DirFS, error) {
 func (d *DirFS) Unmake() { removeAll(d.made) }
 
 // mkdirAll returns which directories it made, outermost first, also with an error.
-func mkdirAll(dir string) (made []string, err error) {
-	err = os.Mkdir(dir, 0o755)
+func mkdirAll(dir string, mode os.FileMode) (made []string, err error) {
+	err = os.Mkdir(dir, mode)
 	if parent := filepath.Dir(dir); errors.Is(err, os.ErrNotExist) && parent != dir {
-		if made, err = mkdirAll(parent); err != nil {
+		if made, err = mkdirAll(parent, 0o755); err != nil {
 			return made, err
 		}
-		err = os.Mkdir(dir, 0o755)
+		err = os.Mkdir(dir, mode)
 	}
 	if err == nil {
 		return append(made, dir), nil

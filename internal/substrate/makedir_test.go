@@ -6,6 +6,32 @@ import (
 	"testing"
 )
 
+// A new volume is its owner's alone, for there are secrets on it. What is there stays as it is.
+func TestMakeDirIsPrivate(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "there"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mode := func(name string) os.FileMode {
+		fi, err := os.Stat(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi.Mode().Perm()
+	}
+	usual := mode("there")
+	for _, name := range []string{"a/b", "a/b", "a", "there"} {
+		if _, err := MakeDir(filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]os.FileMode{"there": usual, "a": usual, "a/b": 0o700} {
+		if got := mode(name); got != want {
+			t.Errorf("%s has mode %o, want %o", name, got, want)
+		}
+	}
+}
+
 // Unmake removes what this process made, and that only, and nothing that is in use.
 func TestUnmake(t *testing.T) {
 	root := t.TempDir()
