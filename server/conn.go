@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -145,7 +145,10 @@ func (c *conn) serve() {
 	})
 	c.wg.Go(func() {
 		err := c.write()
-		c.cancel(cmp.Or(err, c.ended))
+		if err == nil { // the queue is closed
+			err = c.ended
+		}
+		c.cancel(err)
 		c.finish()
 	})
 	c.wg.Wait()
@@ -158,7 +161,7 @@ func (c *conn) serve() {
 // logged of it is bounded.
 func (c *conn) logEnd(err error) {
 	switch {
-	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, syscall.EPIPE):
 		c.log.Debug("connection ended", "software", c.software)
 	default:
 		if passed, ok := c.s.ends[c.ending(err)].allow(time.Now()); ok {
