@@ -53,7 +53,7 @@ func deniedProducer(r *request, req *kmsg.InitProducerIDRequest) error {
 }
 
 func (s *Server) newProducer(ctx context.Context, req *kmsg.InitProducerIDRequest) (txnshard.Producer, error) {
-	if (req.ProducerID < 0) != (req.ProducerEpoch < 0) {
+	if (req.ProducerID == -1) != (req.ProducerEpoch == -1) { // -1 alone is none, as in Kafka
 		return txnshard.Producer{}, kerr.InvalidRequest
 	}
 	if req.TransactionalID == nil {

@@ -98,7 +98,7 @@ func (c *Config) describeTopic(view *projections.Cluster, set map[string]string)
 	for _, tc := range projections.TopicConfigs() {
 		var syn []configValue
 		if v, ok := set[tc.Name]; ok {
-			syn = append(syn, configValue{name: tc.Name, value: v, source: kmsg.ConfigSourceDynamicTopicConfig})
+			syn = append(syn, configValue{name: tc.Name, value: parsedConfig(tc.Type, v), source: kmsg.ConfigSourceDynamicTopicConfig})
 		}
 		if k := keyNamed(tc.Broker); k != nil {
 			syn = append(syn, c.brokerSynonyms(view, k)...)
@@ -116,7 +116,29 @@ func shownConfig(v configValue) configValue {
 	if len(v.synonyms) > 0 {
 		v.value, v.source = cmp.Or(v.synonyms[0].millis, v.synonyms[0].value), v.synonyms[0].source
 	}
+	v.value = parsedConfig(v.kind, v.value)
 	return v
+}
+
+// parsedConfig is a value that was taken, written as Kafka writes what it has parsed: whoever
+// compares what is described with what was meant does not trip over blanks, signs and capitals.
+func parsedConfig(kind kmsg.ConfigType, value string) string {
+	trimmed := strings.TrimSpace(value)
+	switch kind {
+	case kmsg.ConfigTypeBoolean:
+		return strings.ToLower(trimmed)
+	case kmsg.ConfigTypeInt, kmsg.ConfigTypeLong, kmsg.ConfigTypeShort:
+		if n, err := strconv.ParseInt(trimmed, 10, 64); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+	case kmsg.ConfigTypeList:
+		parts := strings.Split(trimmed, ",")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		return strings.Join(parts, ",")
+	}
+	return value
 }
 
 // brokerSynonyms is all that is set for a broker's key, strongest first.

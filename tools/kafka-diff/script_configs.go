@@ -28,6 +28,7 @@ const (
 
 func describeScript(s *side) {
 	s.create("configs", 1, "retention.bytes", "77", "cleanup.policy", "compact,delete")
+	s.create("typed", 1, "retention.bytes", "+77", "cleanup.policy", "compact , delete", "unclean.leader.election.enable", "FALSE", "flush.ms", "007")
 	describe := func(label string, on resource, names ...string) {
 		for _, more := range []bool{false, true} {
 			each(s, fmt.Sprint(label, ", with synonyms ", more), func(r *kmsg.DescribeConfigsRequest) {
@@ -37,7 +38,7 @@ func describeScript(s *side) {
 		}
 	}
 	for _, on := range []resource{
-		{topicKind, "configs"}, {topicKind, "no-such"}, {topicKind, "a b"}, {topicKind, ""},
+		{topicKind, "configs"}, {topicKind, "typed"}, {topicKind, "no-such"}, {topicKind, "a b"}, {topicKind, ""},
 		{brokerKind, "1"}, {brokerKind, ""}, {brokerKind, "2"}, {brokerKind, "x"}, {brokerKind, "01"}, {brokerKind, "-1"},
 		{groupKind, "some-group"}, {groupKind, ""}, {metricsKind, "some-metrics"}, {metricsKind, ""},
 		{loggerKind, "2"}, {loggerKind, ""}, {loggerKind, "x"}, {0, "a"}, {3, "a"}, {99, "a"}, {-1, "a"},
