@@ -17,6 +17,7 @@ var layers = []string{
 	"coordinator",
 	"server",
 	"tools",
+	"deploy",
 }
 
 // layer returns the place of a directory in the list, or -1.
