@@ -243,6 +243,16 @@ func (n *Node) advertised(hostname string) []projections.Listener {
 // Addr is where clients connect, HTTPAddr where /metrics is; empty if nowhere.
 func (n *Node) Addr() string { return n.lns[0].Addr().String() }
 
+// AddrOf is where the clients of a listener connect, empty if there is none of that name.
+func (n *Node) AddrOf(listener string) string {
+	for i, ep := range n.cfg.Listeners {
+		if ep.Name == listener {
+			return n.lns[i].Addr().String()
+		}
+	}
+	return ""
+}
+
 // HTTPAddr is where the http listener is, empty if there is none.
 func (n *Node) HTTPAddr() string {
 	if n.httpLn == nil {

@@ -4,9 +4,9 @@
 // # Settings
 //
 // [Parse] takes the settings of one listener through a [Lookup], which knows about
-// listener.name.<name>.ssl.* standing before ssl.*, and touches no file. [Open] reads what
-// they name. Both give errors of one line, a [*KeyError], with the key to blame and the
-// file, and never a secret.
+// listener.name.<name>.ssl.* standing before ssl.*, and touches no file; [ParseClient] those of
+// who only asks others. [Open] reads what they name. All give errors of one line, a [*KeyError],
+// with the key to blame and the file, and never a secret.
 //
 // # Stores
 //

@@ -57,3 +57,13 @@ var Keys = []Key{
 	{mappingRules, "DEFAULT", Text, "What becomes of a certificate's subject: RULE:pattern/replacement/[LU] and DEFAULT, with commas between them; the first that fits."},
 	{endpointCheck, "https", Text, "https: another broker's certificate names its host. Empty: it need not."},
 }
+
+// DefaultOf is the default of one of them.
+func DefaultOf(key string) string {
+	for _, k := range Keys {
+		if k.Name == key {
+			return k.Default
+		}
+	}
+	return ""
+}

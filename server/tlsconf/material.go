@@ -57,16 +57,9 @@ func (s *Settings) fileError(key, file string, err error) error {
 // certificate has to be one that they accept.
 func (s *Settings) load(c contents, betweenBrokers bool) (*material, error) {
 	m := &material{}
-	key, chain, err := s.loadKey(c.keys)
+	chain, err := s.loadOwn(m, c.keys)
 	if err != nil {
 		return nil, err
-	}
-	if err := fits(key, chain[0]); err != nil {
-		return nil, s.storeError(&s.keys, keystoreLocation, keystoreKey, err)
-	}
-	m.cert = tls.Certificate{PrivateKey: key, Leaf: chain[0]}
-	for _, cert := range chain {
-		m.cert.Certificate = append(m.cert.Certificate, cert.Raw)
 	}
 	if m.roots, err = s.loadTrust(c.trust); err != nil {
 		return nil, err
@@ -78,6 +71,25 @@ func (s *Settings) load(c contents, betweenBrokers bool) (*material, error) {
 	}
 	m.server = s.serverConfig(m)
 	return m, nil
+}
+
+// loadOwn takes the own key with its certificates, which a client need not have.
+func (s *Settings) loadOwn(m *material, keys []byte) ([]*x509.Certificate, error) {
+	if s.client && s.keys.location == "" && s.keys.key == nil {
+		return nil, nil
+	}
+	key, chain, err := s.loadKey(keys)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(key, chain[0]); err != nil {
+		return nil, s.storeError(&s.keys, keystoreLocation, keystoreKey, err)
+	}
+	m.cert = tls.Certificate{PrivateKey: key, Leaf: chain[0]}
+	for _, cert := range chain {
+		m.cert.Certificate = append(m.cert.Certificate, cert.Raw)
+	}
+	return chain, nil
 }
 
 // storeError blames the setting that a source was given by: the file, or what stands in

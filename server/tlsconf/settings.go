@@ -43,9 +43,9 @@ type source struct {
 
 func (s *source) given() bool { return s.location != "" || s.chain != nil }
 
-// Settings are those of one listener, checked.
+// Settings are those of one listener, or of a client, checked.
 type Settings struct {
-	Listener string
+	Listener string // empty for a client
 	Rules    *Rules
 	// Notes are what deserves a warning at start.
 	Notes []string
@@ -55,6 +55,7 @@ type Settings struct {
 	min, max    uint16
 	suites      []uint16
 	checkHost   bool
+	client      bool              // there need not be a key
 	names       map[string]string // what each key was given under
 }
 
@@ -65,6 +66,23 @@ func (s *Settings) ClientAuth() bool { return s.clientAuth != tls.NoClientCert }
 // ssl.client.auth is heard for this listener alone.
 func Parse(listener string, sasl bool, look Lookup) (*Settings, error) {
 	s := &Settings{Listener: listener, names: map[string]string{}}
+	if err := s.parse(sasl, look); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ParseClient reads the settings of who only asks others: whoever has a keystore shows what is
+// in it when asked, and without one nothing is shown.
+func ParseClient(look Lookup) (*Settings, error) {
+	s := &Settings{client: true, names: map[string]string{}}
+	if err := s.parse(false, look); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Settings) parse(sasl bool, look Lookup) error {
 	values := map[string]string{}
 	present := map[string]bool{}
 	for _, k := range Keys {
@@ -87,7 +105,7 @@ func Parse(listener string, sasl bool, look Lookup) (*Settings, error) {
 	if sasl && s.names[clientAuth] == clientAuth {
 		if present[clientAuth] && !strings.EqualFold(values[clientAuth], "none") {
 			s.Notes = append(s.Notes, "ssl.client.auth is not for listeners with SASL: give it as "+
-				"listener.name."+strings.ToLower(listener)+".ssl.client.auth")
+				"listener.name."+strings.ToLower(s.Listener)+".ssl.client.auth")
 		}
 		values[clientAuth] = "none"
 	}
@@ -100,10 +118,10 @@ func Parse(listener string, sasl bool, look Lookup) (*Settings, error) {
 		{mappingRules, s.setRules}, {endpointCheck, s.setEndpointCheck},
 	} {
 		if err := step.set(values[step.key]); err != nil {
-			return nil, s.blame(step.key, err)
+			return s.blame(step.key, err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // blame names the key under which it was given, unless err does already.
@@ -143,6 +161,8 @@ func (s *Settings) checkKeystore(string) error {
 		return nil
 	case k.location == "" && k.password.value() != "":
 		return s.blame(keystorePassword, errors.New("needs ssl.keystore.location"))
+	case k.location == "" && s.client:
+		return nil
 	case k.location == "":
 		return s.blame(keystoreLocation, fmt.Errorf("is needed: listener %s has no key", s.Listener))
 	case !pem && k.password == nil:

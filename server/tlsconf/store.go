@@ -41,7 +41,7 @@ func Open(s *Settings, betweenBrokers bool) (*Store, error) {
 // Settings are those that the store was opened with.
 func (st *Store) Settings() *Settings { return st.s }
 
-// Leaf is the listener's own certificate.
+// Leaf is the own certificate, nil where a client has none.
 func (st *Store) Leaf() *x509.Certificate { return st.now.Load().cert.Leaf }
 
 // Counts are how many times new files were taken, and refused.
@@ -67,12 +67,12 @@ func (s *Settings) serverConfig(m *material) *tls.Config {
 // handshakeTime is how long another broker may take for a handshake.
 const handshakeTime = 5 * time.Second
 
-// Client makes a connection to another broker's listener, at host, one of TLS. It closes nc
-// if that fails.
+// Client makes a connection to a broker's listener, at host, one of TLS. It closes nc if that
+// fails.
 func (st *Store) Client(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
-	c := tls.Client(nc, st.clientConfig(host))
+	c := tls.Client(nc, st.ClientConfig(host))
 	if err := c.HandshakeContext(ctx); err != nil {
 		nc.Close()
 		return nil, err
@@ -80,7 +80,8 @@ func (st *Store) Client(ctx context.Context, nc net.Conn, host string) (net.Conn
 	return c, nil
 }
 
-func (st *Store) clientConfig(host string) *tls.Config {
+// ClientConfig is for connections to host, as the store is now.
+func (st *Store) ClientConfig(host string) *tls.Config {
 	m := st.now.Load()
 	conf := &tls.Config{
 		ServerName: host, RootCAs: m.roots,

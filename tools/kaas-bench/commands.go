@@ -19,6 +19,7 @@ type common struct {
 
 func (c *common) register(f *pflag.FlagSet) {
 	f.StringVar(&c.Bootstrap, "bootstrap", "127.0.0.1:9092", "`address` of a broker")
+	f.StringVar(&c.Command, "command-config", "", "`file` with properties of Kafka's clients, such as security.protocol")
 	f.StringVar(&c.Topic, "topic", "bench", "topic; made if it is missing")
 	f.Int32Var(&c.Partitions, "partitions", 1, "partitions of a topic that is made")
 	f.StringToStringVar(&c.Configs, "topic-config", nil, "`key=value,…` of a topic that is made")

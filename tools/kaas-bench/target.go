@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kaas.dev/kaas/server/clientprops"
 )
 
 // target is the server and topic of a load.
@@ -17,6 +20,7 @@ type target struct {
 	Topic      string
 	Partitions int32             // of a topic that is made
 	Configs    map[string]string // of a topic that is made
+	Command    string            // file of properties that say how to reach the server, or empty
 	PID        int               // of the server, or 0
 
 	progress *progress
@@ -26,11 +30,31 @@ type target struct {
 const adminTime = 60 * time.Second
 
 func (t *target) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(t.Bootstrap), kgo.ClientID("kaas-bench")}, opts...)...)
+	how, err := t.reach()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(t.Bootstrap), kgo.ClientID("kaas-bench")}, how, opts)...)
 	if err != nil {
 		return nil, fmt.Errorf("client of %s: %w", t.Bootstrap, err)
 	}
 	return cl, nil
+}
+
+// reach is how the server is reached, if that is said.
+func (t *target) reach() ([]kgo.Opt, error) {
+	if t.Command == "" {
+		return nil, nil
+	}
+	props, err := clientprops.Load(t.Command)
+	if err != nil {
+		return nil, fmt.Errorf("--command-config: %w", err)
+	}
+	opts, err := props.Options()
+	if err != nil {
+		return nil, fmt.Errorf("--command-config: %s: %w", t.Command, err)
+	}
+	return opts, nil
 }
 
 func (t *target) admin(ctx context.Context, do func(context.Context, *kadm.Client) error) error {

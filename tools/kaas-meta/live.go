@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,17 +10,39 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kaas.dev/kaas/server/clientprops"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
-const (
-	liveDial  = 5 * time.Second
-	liveRetry = 15 * time.Second // of a request, while brokers come and go
-)
+// liveRetry is how long a request is tried, while brokers come and go.
+const liveRetry = 15 * time.Second
 
 // bootstrapFlag lets a command ask the brokers.
 func (a *app) bootstrapFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.bootstrap, "bootstrap-server", "", "ask the brokers, in the place of --dir: HOST:PORT of one, or of more with commas between")
+	cmd.Flags().StringVar(&a.commandConfig, "command-config", "", "a file with properties of Kafka's clients, such as security.protocol, for --bootstrap-server")
+}
+
+// clientOptions are those of --command-config. What in it is not used is told.
+func (a *app) clientOptions(cmd *cobra.Command) ([]kgo.Opt, error) {
+	var props *clientprops.Client
+	var err error
+	if a.commandConfig == "" {
+		props, err = clientprops.Parse(nil)
+	} else {
+		props, err = clientprops.Load(a.commandConfig)
+	}
+	if err != nil {
+		return nil, usagef("--command-config: %w", err)
+	}
+	for _, note := range props.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "kaas-meta: %s: %s\n", a.commandConfig, note)
+	}
+	opts, err := props.Options()
+	if err != nil {
+		return nil, usagef("--command-config: %s: %w", a.commandConfig, err)
+	}
+	return opts, nil
 }
 
 // live runs f with a client of the brokers. What is of the volume alone cannot be asked for.
@@ -32,8 +55,12 @@ func (a *app) live(cmd *cobra.Command, f func(context.Context, brokers) error) e
 			return usagef("--%s needs --dir: brokers tell only what is now", name)
 		}
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(a.bootstrap, ",")...), kgo.ClientID("kaas-meta"),
-		kgo.DialTimeout(liveDial), kgo.RetryTimeout(liveRetry))
+	opts := []kgo.Opt{kgo.SeedBrokers(strings.Split(a.bootstrap, ",")...), kgo.ClientID("kaas-meta"), kgo.RetryTimeout(liveRetry)}
+	how, err := a.clientOptions(cmd)
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(append(opts, how...)...)
 	if err != nil {
 		return usagef("--bootstrap-server: %w", err)
 	}

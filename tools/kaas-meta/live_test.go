@@ -17,10 +17,10 @@ import (
 )
 
 // startBroker runs a broker in this process and returns its address.
-func startBroker(t *testing.T, dir string) string {
+func startBroker(t *testing.T, dir string, more ...string) string {
 	t.Helper()
-	cfg, err := server.LoadConfig(server.Sources{Sets: []string{"listeners=PLAINTEXT://127.0.0.1:0", "http.listeners=127.0.0.1:0", "log.dirs=" + dir,
-		"node.id=3", "offsets.topic.num.partitions=4", "transaction.state.log.num.partitions=4"}})
+	cfg, err := server.LoadConfig(server.Sources{Sets: append([]string{"listeners=PLAINTEXT://127.0.0.1:0", "http.listeners=127.0.0.1:0", "log.dirs=" + dir,
+		"node.id=3", "offsets.topic.num.partitions=4", "transaction.state.log.num.partitions=4"}, more...)})
 	check(t, err)
 	n, err := server.Open(context.Background(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	check(t, err)

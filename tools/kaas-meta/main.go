@@ -23,7 +23,8 @@
 //	kaas-meta man
 //
 // All that show something take -o json and -o yaml. dump, groups and txns ask the brokers
-// instead, with --bootstrap-server HOST:PORT in the place of --dir.
+// instead, with --bootstrap-server HOST:PORT in the place of --dir, and by TLS and SASL as
+// --command-config FILE says, which has the properties of Kafka's clients.
 //
 // Exit codes: 0 done, 1 it could not be done or a check of probe failed, 2 the command line
 // is wrong, 3 verify found faults.
@@ -58,11 +59,13 @@ type app struct {
 	dir string
 	// bootstrap are brokers to ask, for commands that can; empty for the volume.
 	bootstrap string
-	output    string
-	secrets   bool // are shown
-	out       io.Writer
-	printed   *printed // is out
-	screen    screen
+	// commandConfig is the file that says how to reach them.
+	commandConfig string
+	output        string
+	secrets       bool // are shown
+	out           io.Writer
+	printed       *printed // is out
+	screen        screen
 }
 
 func rootCommand(out io.Writer) *cobra.Command {
@@ -96,6 +99,9 @@ func rootCommand(out io.Writer) *cobra.Command {
 
 // open opens the volume to read.
 func (a *app) open() (*substrate.Volume, error) {
+	if a.commandConfig != "" {
+		return nil, usagef("--command-config needs --bootstrap-server: it is for reaching brokers")
+	}
 	if a.dir == "" {
 		return nil, usagef("--dir is not set: name the volume's directory")
 	}
