@@ -45,8 +45,8 @@ type Broker struct {
 	leaving    atomic.Bool                        // Retire was called
 	freed      chan struct{}                      // closed when the controller has let this broker stop
 	stalled    atomic.Bool                        // a probe write has not come back in time
-	probed     atomic.Int64                       // when the last probe write that came back began
-	probing    atomic.Int64                       // when the probe under way began, in ns of Unix time
+	probed     atomic.Int64                       // at what uptime the last probe write that came back began
+	probing    atomic.Int64                       // at what uptime the probe under way began
 	unstarted  atomic.Pointer[error]              // why Start cannot succeed
 
 	cleaner  *partition.Cleaner // nil where nothing is cleaned

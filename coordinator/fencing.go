@@ -125,7 +125,7 @@ func (c *controller) death(view *projections.Cluster, b projections.Broker) stri
 		return ""
 	case q.asking:
 		return ""
-	case !q.wants.IsZero() && c.b.probed.Load() > q.wants.UnixNano():
+	case !q.wants.IsZero() && time.Duration(c.b.probed.Load()) > q.wants.Sub(c.b.began):
 		// Where the volume stalls for this broker too, nobody could do better.
 		return "it asks for it: the volume stalls for it, and not here"
 	case q.stopping && !q.lost.IsZero() && (q.gone || now.Sub(q.lost) >= suspectTime):

@@ -15,15 +15,15 @@ func (b *Broker) probeVolume() {
 	tick := time.NewTicker(max(b.opt.StallAfter/5, 100*time.Millisecond))
 	defer tick.Stop()
 	for {
-		began := time.Now().UnixNano()
-		b.probing.Store(began)
+		began := b.uptime()
+		b.probing.Store(int64(began))
 		stall := time.AfterFunc(b.opt.StallAfter, b.noteStall)
 		_, err := substrate.Do(b.run, lane, func() (struct{}, error) { return struct{}{}, b.probe() }, nil)
 		stall.Stop()
 		if b.run.Err() != nil {
 			return
 		}
-		b.probed.Store(began)
+		b.probed.Store(int64(began))
 		if b.stalled.Swap(false) {
 			b.log.Info("the volume answers again", "err", err)
 			b.report()
@@ -35,6 +35,9 @@ func (b *Broker) probeVolume() {
 		}
 	}
 }
+
+// uptime is the time since this broker began, by a clock that does not step.
+func (b *Broker) uptime() time.Duration { return time.Since(b.began) }
 
 func (b *Broker) noteStall() {
 	if !b.stalled.Swap(true) {
@@ -62,6 +65,6 @@ func (b *Broker) volumeAnswers() error {
 	if !b.stalled.Load() {
 		return nil
 	}
-	since := time.Since(time.Unix(0, b.probing.Load())).Round(time.Second)
+	since := (b.uptime() - time.Duration(b.probing.Load())).Round(time.Second)
 	return fmt.Errorf("%s has not answered a write for %v", dirOf(b.v), since)
 }

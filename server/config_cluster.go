@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"kaas.dev/kaas/coordinator/election"
 	"kaas.dev/kaas/projections"
 )
 
@@ -20,12 +22,12 @@ var clusterKeys = []configKey{
 		func(c *Config, b bool) { c.ControlledShutdown = b }),
 
 	text("controller.election", "volume", "How brokers elect a controller: volume (by files on it) or kubernetes (by a Lease).", setElection),
-	millis("controller.lease.duration.ms", "3000", 1, "How long the others wait for a controller that does not renew, before they elect another.",
-		func(c *Config, d time.Duration) { c.LeaseDuration = d }),
-	millis("controller.lease.renew.deadline.ms", "2000", 1, "A controller that could not renew for so long gives up.",
-		func(c *Config, d time.Duration) { c.LeaseRenewDeadline = d }),
-	millis("controller.lease.retry.ms", "500", 1, "How often the controller renews, and the others try.",
-		func(c *Config, d time.Duration) { c.LeaseRetry = d }),
+	byLease(election.LeaseDuration, millis("controller.lease.duration.ms", "3000", 1, "How long the others wait for a controller that does not renew, before they elect another: whole seconds. By a Lease 6000.",
+		func(c *Config, d time.Duration) { c.LeaseDuration = d })),
+	byLease(election.LeaseRenewDeadline, millis("controller.lease.renew.deadline.ms", "2000", 1, "A controller that could not renew for so long gives up. By a Lease 5000; a call to the API server may take half of it.",
+		func(c *Config, d time.Duration) { c.LeaseRenewDeadline = d })),
+	byLease(election.LeaseRetry, millis("controller.lease.retry.ms", "500", 1, "How often the controller renews, and the others try. By a Lease 1000.",
+		func(c *Config, d time.Duration) { c.LeaseRetry = d })),
 	text("controller.lease.namespace", "", "The namespace of the Lease. Empty: the one the broker runs in.",
 		func(c *Config, s string) error { c.LeaseNamespace = strings.TrimSpace(s); return nil }),
 	text("controller.lease.name", "kaas-controller", "The name of the Lease.", func(c *Config, s string) error {
@@ -40,6 +42,12 @@ var clusterKeys = []configKey{
 		func(c *Config, n int64) { c.GroupShards = int32(n) }),
 	number("transaction.state.log.num.partitions", "16", 1, projections.MaxShards, "Shards that transactional IDs are spread over. Fixed when a cluster first makes them.",
 		func(c *Config, n int64) { c.TxnShards = int32(n) }),
+}
+
+// byLease gives a key another default where the controller is elected by a Lease.
+func byLease(d time.Duration, k configKey) configKey {
+	k.lease = strconv.FormatInt(d.Milliseconds(), 10)
+	return k
 }
 
 // The ways to elect a controller.
@@ -75,5 +83,5 @@ func checkTimes(c *Config) (key string, err error) {
 		}
 		return key, fmt.Errorf("%s must be well below %s", pair.shorter, pair.longer)
 	}
-	return "", nil
+	return "controller.lease.duration.ms", election.CheckTimes(c.LeaseDuration, c.LeaseRenewDeadline, c.LeaseRetry)
 }

@@ -19,6 +19,7 @@ import (
 type configKey struct {
 	name  string
 	def   string
+	lease string // the default where the controller is elected by a Lease, if it is another
 	kind  kmsg.ConfigType
 	topic string // the topic config it is the default of, if any
 	// unit and unitOf are of a key that says in other units what another says in milliseconds.

@@ -111,7 +111,7 @@ func (c *Config) inherited(view *projections.Cluster, kind kmsg.ConfigResourceTy
 		return s.value
 	}
 	if k := keyNamed(key); k != nil {
-		return k.def
+		return c.defaultOf(k)
 	}
 	return ""
 }

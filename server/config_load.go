@@ -38,7 +38,7 @@ func LoadConfig(src Sources) (*Config, error) {
 	for _, k := range configKeys {
 		s, ok := given[k.name]
 		if !ok {
-			s.value = k.def
+			s.value = c.defaultOf(&k)
 		}
 		if err := k.set(c, s.value); err != nil {
 			return nil, keyError(k.name, s.source, err)
@@ -58,6 +58,14 @@ func LoadConfig(src Sources) (*Config, error) {
 	}
 	c.Logging.Set(c.LogLevel)
 	return c, nil
+}
+
+// defaultOf is a key's default, beside what was loaded before it.
+func (c *Config) defaultOf(k *configKey) string {
+	if k.lease != "" && c.Election == ElectionKubernetes {
+		return k.lease
+	}
+	return k.def
 }
 
 func keyError(key, source string, err error) error {

@@ -172,7 +172,7 @@ func (c *conn) logEnd(err error) {
 }
 
 // drain makes the reader stop soon.
-func (c *conn) drain() { _ = c.nc.SetReadDeadline(time.Unix(0, c.s.lastRead.Load())) }
+func (c *conn) drain() { _ = c.nc.SetReadDeadline(*c.s.lastRead.Load()) }
 
 // read starts requests until the connection fails, drains, or breaks the protocol.
 func (c *conn) read() error {

@@ -224,7 +224,8 @@ func (n *Node) lock(v *substrate.Volume) (resourcelock.Interface, error) {
 	if n.cfg.Election != ElectionKubernetes {
 		return election.NewVolumeLock(v, me), nil
 	}
-	lock, err := election.NewLeaseLock(election.LeaseConfig{Namespace: n.cfg.LeaseNamespace, Name: n.cfg.LeaseName, Identity: me})
+	lock, err := election.NewLeaseLock(election.LeaseConfig{Namespace: n.cfg.LeaseNamespace, Name: n.cfg.LeaseName, Identity: me,
+		Timeout: n.cfg.LeaseRenewDeadline / 2})
 	if err != nil {
 		return nil, fmt.Errorf("controller.election=%s: %w", ElectionKubernetes, err)
 	}

@@ -48,7 +48,7 @@ type Server struct {
 	drain   context.CancelFunc
 	stopOne sync.Once
 
-	lastRead atomic.Int64 // when reading ends, in ns of Unix time; set before stop is closed
+	lastRead atomic.Pointer[time.Time] // when reading ends; set before stop is closed
 
 	lns []net.Listener
 	wg  sync.WaitGroup // accept loops, connections, and what outlives their requests
@@ -167,7 +167,8 @@ const (
 // are cut. It returns when nothing of the server runs any more.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.stopOne.Do(func() {
-		s.lastRead.Store(time.Now().Add(lastReads).UnixNano())
+		last := time.Now().Add(lastReads)
+		s.lastRead.Store(&last)
 		close(s.stop)
 		s.drain()
 	})

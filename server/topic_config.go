@@ -158,7 +158,7 @@ func (c *Config) brokerSynonyms(view *projections.Cluster, k *configKey) (syn []
 	if k.throttle {
 		return syn // which as in Kafka has no default
 	}
-	return append(syn, configValue{name: k.name, value: k.def, source: kmsg.ConfigSourceDefaultConfig})
+	return append(syn, configValue{name: k.name, value: c.defaultOf(k), source: kmsg.ConfigSourceDefaultConfig})
 }
 
 // describeBroker shows every key of this broker.

@@ -10,6 +10,20 @@
 // it. The times in a record are for people. The record is a Lease of Kubernetes
 // ([NewLeaseLock]) or lies on the volume ([NewVolumeLock]).
 //
+// # Times
+//
+//	                     on the volume   by a Lease
+//	lease duration       3 s             6 s
+//	renew deadline       2 s             5 s
+//	retry period         500 ms          1 s
+//	one call             1 s             2.5 s
+//
+// A holder that ends without a word is followed after the lease duration, a retry period
+// and a call at the latest; one that releases the lock, within a retry period. A holder
+// that cannot renew leads no more after a retry period and the renew deadline. Where nobody
+// can reach the record, nobody leads from then on, and who led last leads again within a
+// retry period of its being reached: to the others its lease begins anew.
+//
 // # On the volume
 //
 //	election/00000000000000000042      the 42nd record; the highest number counts
@@ -39,6 +53,8 @@
 //     RetryPeriod + RenewDeadline after the last renewal.
 //   - No call is waited for longer than half of RenewDeadline; one that hangs stays behind
 //     in one of few places.
+//   - A record that was deleted is as it was: its holder makes it again, and others do so
+//     when its lease is over.
 //   - An unhealthy process neither renews nor takes.
 //   - The identity is the node.id: a restarted process takes over from its dead self at once.
 //

@@ -2,7 +2,9 @@ package election
 
 import (
 	"context"
+	"encoding/binary"
 	"log/slog"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +19,16 @@ type guard struct {
 	cfg    Config
 	holder string // as last seen
 	ailing bool   // the last call failed, or was not made
+	looks
 	campaign
+}
+
+// looks is what is known from looking at the record.
+type looks struct {
+	last   *rl.LeaderElectionRecord // that was seen; nil where what is there is not known
+	raw    []byte                   // the library's view of last
+	at     time.Time                // when it was seen
+	series uint32                   // of looks without a long gap between them
 }
 
 // campaign is what is known of one campaign.
@@ -30,22 +41,49 @@ type campaign struct {
 }
 
 // Get implements resourcelock.Interface.
-func (g *guard) Get(ctx context.Context) (r *rl.LeaderElectionRecord, raw []byte, err error) {
-	err = g.call(ctx, func(ctx context.Context) error { r, raw, err = g.Interface.Get(ctx); return err })
+func (g *guard) Get(ctx context.Context) (*rl.LeaderElectionRecord, []byte, error) {
+	r, raw, err := g.look(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.LeaseDurationSeconds <= 0 {
-		r.LeaseDurationSeconds = int(g.cfg.LeaseDuration / time.Second)
-	}
 	g.mine = false // until it is put again: what is there may be of another process of this identity
 	g.see(r.HolderIdentity)
-	if r.HolderIdentity != "" && r.HolderIdentity != g.Identity() && g.cfg.Gone(r.HolderIdentity) {
+	if g.othersHold(r) && g.cfg.Gone(r.HolderIdentity) {
 		left := *r
 		left.HolderIdentity = "" // as if it had been released
 		r = &left
 	}
 	return r, raw, nil
+}
+
+// look gets the record. One that somebody deleted is as it was seen last: its holder
+// makes it again, and if it does not, what was seen expires.
+//
+// Where nothing could be seen for so long that the holder, in the same state, could not
+// renew either, its lease begins anew for this candidate: an outage of all is not the end
+// of the holder, which comes back first.
+func (g *guard) look(ctx context.Context) (r *rl.LeaderElectionRecord, raw []byte, err error) {
+	began := time.Now()
+	err = g.call(ctx, func(ctx context.Context) error { r, raw, err = g.Interface.Get(ctx); return err })
+	switch {
+	case err == nil:
+		if r.LeaseDurationSeconds <= 0 {
+			r.LeaseDurationSeconds = int(g.cfg.LeaseDuration / time.Second)
+		}
+	case apierrors.IsNotFound(err) && g.last != nil && g.othersHold(g.last):
+		r, raw = g.last, g.raw
+	default:
+		return nil, nil, err
+	}
+	if began.Sub(g.at) > g.cfg.RenewDeadline {
+		g.series++
+	}
+	g.last, g.raw, g.at = r, raw, time.Now()
+	return r, binary.BigEndian.AppendUint32(slices.Clip(raw), g.series), nil
+}
+
+func (g *guard) othersHold(r *rl.LeaderElectionRecord) bool {
+	return r.HolderIdentity != "" && r.HolderIdentity != g.Identity()
 }
 
 // see ends the campaign of who was elected and finds that somebody else is: the library
@@ -75,6 +113,7 @@ func (g *guard) Update(ctx context.Context, r rl.LeaderElectionRecord) error {
 }
 
 func (g *guard) put(ctx context.Context, r rl.LeaderElectionRecord, put func(context.Context, rl.LeaderElectionRecord) error) error {
+	g.last = nil
 	if err := g.call(ctx, func(ctx context.Context) error { return put(ctx, r) }); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type world struct {
 	sim   *nfssim.Sim // or nil, then
 	dir   substrate.FS
 	nodes []*node
+	times [3]time.Duration // lease, deadline, retry; zero for the usual ones
 	wg    sync.WaitGroup
 }
 
@@ -114,7 +115,7 @@ func (w *world) node(host, id string) *node {
 func (w *world) start(n *node) *node {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
-	cfg := Config{Lock: n.lock, Lead: n.lead, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Healthy: func() error {
+	cfg := Config{Lock: n.lock, Lead: n.lead, LeaseDuration: w.times[0], RenewDeadline: w.times[1], RetryPeriod: w.times[2], Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Healthy: func() error {
 		if n.sick.Load() {
 			return errSick
 		}

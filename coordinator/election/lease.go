@@ -14,6 +14,15 @@ import (
 	rl "k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
+// The times of an election by a Lease, unless others are asked for. They are longer than
+// those on the volume, so that an API server which takes two seconds for each call deposes
+// nobody: a call may take half of the deadline.
+const (
+	LeaseDuration      = 6 * time.Second
+	LeaseRenewDeadline = 5 * time.Second
+	LeaseRetry         = time.Second
+)
+
 // LeaseConfig names the Lease of a cluster.
 type LeaseConfig struct {
 	// Namespace of the Lease; empty means the one that this process runs in, or that the
@@ -23,7 +32,8 @@ type LeaseConfig struct {
 	Name string
 	// Identity is the node.id in decimal.
 	Identity string
-	// Timeout of a call to the API server, below RenewDeadline; 0 means 1 s.
+	// Timeout of a call to the API server, below RenewDeadline; 0 means half of
+	// LeaseRenewDeadline.
 	Timeout time.Duration
 }
 
@@ -41,14 +51,24 @@ func NewLeaseLock(cfg LeaseConfig) (rl.Interface, error) {
 			return nil, fmt.Errorf("election lease: namespace: %w", err)
 		}
 	}
-	if c.Timeout = cfg.Timeout; c.Timeout == 0 {
-		c.Timeout = time.Second
-	}
-	leases, err := coordination.NewForConfig(rest.AddUserAgent(c, "kaas-election"))
+	leases, err := coordination.NewForConfig(own(c, cfg.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("election lease: %w", err)
 	}
 	return newLeaseLock(leases, cfg)
+}
+
+// own is a configuration for the election alone. A call that is not answered takes its
+// connection along, which over HTTP/2 would be kept, and the next ones sent into it, for as
+// long as it takes to find that nobody is at its other end. The pace is the election's.
+func own(c *rest.Config, timeout time.Duration) *rest.Config {
+	c = rest.AddUserAgent(rest.CopyConfig(c), "kaas-election")
+	c.NextProtos = []string{"http/1.1"}
+	c.QPS = -1
+	if c.Timeout = timeout; c.Timeout == 0 {
+		c.Timeout = LeaseRenewDeadline / 2
+	}
+	return c
 }
 
 func newLeaseLock(leases coordination.LeasesGetter, cfg LeaseConfig) (rl.Interface, error) {

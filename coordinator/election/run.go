@@ -80,9 +80,8 @@ func (c *Config) complete() error {
 	def(&c.LeaseDuration, 3*time.Second)
 	def(&c.RenewDeadline, 2*time.Second)
 	def(&c.RetryPeriod, 500*time.Millisecond)
-	if c.LeaseDuration%time.Second != 0 || c.RetryPeriod <= 0 || c.RenewDeadline < 2*c.RetryPeriod || c.LeaseDuration < c.RenewDeadline+c.RetryPeriod {
-		return fmt.Errorf("election with lease %v, renew deadline %v, retry period %v: want a lease of whole seconds, no less than both others together, and a deadline of at least two periods",
-			c.LeaseDuration, c.RenewDeadline, c.RetryPeriod)
+	if err := CheckTimes(c.LeaseDuration, c.RenewDeadline, c.RetryPeriod); err != nil {
+		return err
 	}
 	if c.Gone == nil {
 		c.Gone = func(string) bool { return false }
@@ -92,6 +91,15 @@ func (c *Config) complete() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// CheckTimes judges times that a candidate is to have.
+func CheckTimes(lease, deadline, retry time.Duration) error {
+	if lease%time.Second != 0 || retry <= 0 || deadline < 2*retry || lease < deadline+retry {
+		return fmt.Errorf("election with lease %v, renew deadline %v, retry period %v: want a lease of whole seconds, no less than both others together, and a deadline of at least two periods",
+			lease, deadline, retry)
 	}
 	return nil
 }

@@ -87,6 +87,23 @@ func TestNothingSleeps(t *testing.T) {
 	}
 }
 
+// A moment that became a number is the wall clock's, which steps; a time.Time knows better
+// (K-03). What is stored for others has milliseconds.
+func TestStepsOfTheClockAreNotSeen(t *testing.T) {
+	tr := load(t)
+	for _, f := range tr.Go {
+		if f.Test || under(f.Dir, "internal/substrate/nfssim") || under(f.Dir, "tools") || under(f.Dir, "deploy") {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "UnixNano" {
+				t.Errorf("%s: UnixNano loses the monotonic clock: keep the time.Time, or a duration since the process began", tr.Fset.Position(sel.Pos()))
+			}
+			return true
+		})
+	}
+}
+
 // eachCall calls do for each use of a name of an imported package.
 func eachCall(f *goFile, do func(pkg, name string, at ast.Node)) {
 	imports := f.imports()
