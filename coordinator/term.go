@@ -212,15 +212,19 @@ func (c *controller) end() {
 	l := b.leading()
 	b.setLead(nil)
 	b.ctl.CompareAndSwap(c, nil)
+	leaves := b.run.Err() != nil && b.Err() == nil && l.w.Err() == nil
+	if !leaves { // before all that may take time: nothing is acknowledged from here on
+		ctx, cancel := context.WithTimeout(b.hard, settle)
+		_ = l.w.Abandon(ctx)
+		cancel()
+	}
 	c.wg.Wait()
 	ctx, cancel := context.WithTimeout(b.hard, settle)
 	defer cancel()
-	if b.run.Err() != nil && b.Err() == nil && l.w.Err() == nil {
+	if leaves {
 		if err := l.w.Close(ctx); err != nil && !errors.Is(err, metalog.ErrClosed) {
 			b.log.Warn("cluster stream was left without a closed entry", "err", err)
 		}
-	} else {
-		_ = l.w.Abandon(ctx)
 	}
 	_ = l.s.Close(ctx)
 }
