@@ -22,9 +22,9 @@ var clusterKeys = []configKey{
 		func(c *Config, b bool) { c.ControlledShutdown = b }),
 
 	text("controller.election", "volume", "How brokers elect a controller: volume (by files on it) or kubernetes (by a Lease).", setElection),
-	byLease(election.LeaseDuration, millis("controller.lease.duration.ms", "3000", 1, "How long the others wait for a controller that does not renew, before they elect another: whole seconds. By a Lease 6000.",
+	byLease(election.LeaseDuration, millis("controller.lease.duration.ms", "3000", 1, "How long the others wait for a controller that does not renew, before they elect another: whole seconds. By a Lease 8000.",
 		func(c *Config, d time.Duration) { c.LeaseDuration = d })),
-	byLease(election.LeaseRenewDeadline, millis("controller.lease.renew.deadline.ms", "2000", 1, "A controller that could not renew for so long gives up. By a Lease 5000; a call to the API server may take half of it.",
+	byLease(election.LeaseRenewDeadline, millis("controller.lease.renew.deadline.ms", "2000", 1, "A controller that could not renew for so long gives up. By a Lease 6000; a call to the API server may take half of it.",
 		func(c *Config, d time.Duration) { c.LeaseRenewDeadline = d })),
 	byLease(election.LeaseRetry, millis("controller.lease.retry.ms", "500", 1, "How often the controller renews, and the others try. By a Lease 1000.",
 		func(c *Config, d time.Duration) { c.LeaseRetry = d })),

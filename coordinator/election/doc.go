@@ -13,10 +13,10 @@
 // # Times
 //
 //	                     on the volume   by a Lease
-//	lease duration       3 s             6 s
-//	renew deadline       2 s             5 s
+//	lease duration       3 s             8 s
+//	renew deadline       2 s             6 s
 //	retry period         500 ms          1 s
-//	one call             1 s             2.5 s
+//	one call             1 s             3 s
 //
 // A holder that ends without a word is followed after the lease duration, a retry period
 // and a call at the latest; one that releases the lock, within a retry period. A holder

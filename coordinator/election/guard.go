@@ -109,6 +109,7 @@ func (g *guard) Update(ctx context.Context, r rl.LeaderElectionRecord) error {
 	if g.mine && !sleep(ctx, time.Until(g.renewed.Add(g.cfg.RetryPeriod))) {
 		return ctx.Err()
 	}
+	r.RenewTime = metav1.Now() // the library's is from before the wait
 	return g.put(ctx, r, g.Interface.Update)
 }
 

@@ -1,12 +1,14 @@
 package election
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	api "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -18,8 +20,8 @@ import (
 // those on the volume, so that an API server which takes two seconds for each call deposes
 // nobody: a call may take half of the deadline.
 const (
-	LeaseDuration      = 6 * time.Second
-	LeaseRenewDeadline = 5 * time.Second
+	LeaseDuration      = 8 * time.Second
+	LeaseRenewDeadline = 6 * time.Second
 	LeaseRetry         = time.Second
 )
 
@@ -78,9 +80,62 @@ func newLeaseLock(leases coordination.LeasesGetter, cfg LeaseConfig) (rl.Interfa
 	if cfg.Namespace == "" || cfg.Name == "" {
 		return nil, errors.New("election lease: want a namespace and a name")
 	}
-	return &rl.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: cfg.Namespace, Name: cfg.Name},
-		Client:     leases,
-		LockConfig: rl.ResourceLockConfig{Identity: cfg.Identity},
-	}, nil
+	return &leaseLock{leases: leases.Leases(cfg.Namespace), cfg: cfg}, nil
 }
+
+// leaseLock is a Lease as a lock. The library's own shows observers times cut to seconds, so
+// that a renewal in the second of the one before is none to them.
+type leaseLock struct {
+	leases coordination.LeaseInterface
+	cfg    LeaseConfig
+	lease  *api.Lease // that the last call returned
+}
+
+// Get implements resourcelock.Interface.
+func (l *leaseLock) Get(ctx context.Context) (*rl.LeaderElectionRecord, []byte, error) {
+	lease, err := l.leases.Get(ctx, l.cfg.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := lease.Spec.Marshal() // which keeps microseconds
+	if err != nil {
+		return nil, nil, fmt.Errorf("election lease %s: %w", l.Describe(), err)
+	}
+	l.lease = lease
+	return rl.LeaseSpecToLeaderElectionRecord(&lease.Spec), append(raw, lease.UID...), nil
+}
+
+// Create implements resourcelock.Interface.
+func (l *leaseLock) Create(ctx context.Context, r rl.LeaderElectionRecord) error {
+	return l.keep(l.leases.Create(ctx, &api.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.cfg.Namespace, Name: l.cfg.Name},
+		Spec:       rl.LeaderElectionRecordToLeaseSpec(&r),
+	}, metav1.CreateOptions{}))
+}
+
+// Update implements resourcelock.Interface. It conflicts if the Lease has changed since the
+// last call that returned it.
+func (l *leaseLock) Update(ctx context.Context, r rl.LeaderElectionRecord) error {
+	if l.lease == nil {
+		return errors.New("election lease: it is not known yet")
+	}
+	next := l.lease.DeepCopy()
+	next.Spec = rl.LeaderElectionRecordToLeaseSpec(&r)
+	return l.keep(l.leases.Update(ctx, next, metav1.UpdateOptions{}))
+}
+
+func (l *leaseLock) keep(lease *api.Lease, err error) error {
+	if err == nil {
+		l.lease = lease
+	}
+	return err
+}
+
+// RecordEvent implements resourcelock.Interface.
+func (*leaseLock) RecordEvent(string) {}
+
+// Identity implements resourcelock.Interface.
+func (l *leaseLock) Identity() string { return l.cfg.Identity }
+
+// Describe implements resourcelock.Interface.
+func (l *leaseLock) Describe() string { return l.cfg.Namespace + "/" + l.cfg.Name }

@@ -216,6 +216,31 @@ func TestLeaseOfASlowServer(t *testing.T) {
 	})
 }
 
+// A renewal is seen as one, also in the second of the one before.
+func TestLeaseRenewalIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t}
+		defer w.end()
+		api := fake.NewClientset()
+		mine, theirs := w.leaseNode(api, 1).lock, w.leaseNode(api, 2).lock
+		w.nodes = nil // which were not started
+		ok(t, mine.Create(t.Context(), record("1")))
+		var last []byte
+		for range 5 {
+			time.Sleep(100 * time.Millisecond)
+			_, raw, err := theirs.Get(t.Context())
+			ok(t, err)
+			if bytes.Equal(raw, last) {
+				t.Fatal("a renewal is not seen")
+			}
+			last = raw
+			r := record("1")
+			r.RenewTime = metav1.Now()
+			ok(t, mine.Update(t.Context(), r))
+		}
+	})
+}
+
 // K-03: what a Lease says of the time decides nothing: one renewed by a clock an hour ahead
 // or behind stands for its duration, as seen here.
 func TestLeaseOfOtherClocks(t *testing.T) {

@@ -31,6 +31,7 @@ type Options struct {
 	Args    []string
 	Env     []string       // added to the environment
 	Log     io.Writer      // takes all that it says; nil is nowhere
+	Held    bool           // its standard input stays open for as long as this process lives
 	Died    func(*Process) // is called when it has ended and End was not called; may be nil
 }
 
@@ -56,6 +57,11 @@ func Start(o Options) (*Process, error) {
 	}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if o.Held {
+		if _, err := p.cmd.StdinPipe(); err != nil { // Wait closes it
+			return nil, err
+		}
+	}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Command, err)
 	}
