@@ -32,7 +32,7 @@ type configKey struct {
 }
 
 // configKeys is every key there is: the broker's own, and the defaults of topics.
-var configKeys = slices.Concat(brokerKeys, tlsKeys(), saslKeys, oauthKeys, clusterKeys, groupKeys, aclKeys, quotaKeys, topicDefaultKeys(), unitKeys)
+var configKeys = slices.Concat(brokerKeys, tlsKeys(), saslKeys, oauthKeys, loginKeys(), clusterKeys, groupKeys, aclKeys, quotaKeys, topicDefaultKeys(), unitKeys)
 
 // A key that is not connected to anything does not belong here: an unknown name
 // stops the broker, a dead one would lie.

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/server/auth/jaas"
+	"kaas.dev/kaas/server/auth/login"
 	"kaas.dev/kaas/server/auth/oauth"
 	"kaas.dev/kaas/server/auth/sasl"
 )
@@ -22,7 +23,9 @@ type SASL struct {
 	// InterBroker is the mechanism by which this broker authenticates to others.
 	InterBroker string
 	Login       jaas.Entry // of one mechanism
-	OAuth       oauth.Settings
+	// Peers is as whom this broker logs in to others; nil where their listener has no SASL.
+	Peers *login.Settings
+	OAuth oauth.Settings
 	// MaxReceive bounds a request of who has not authenticated.
 	MaxReceive int64
 	// Reauth is how long an authentication is good; 0 for ever. FailureDelay is how long who
@@ -75,6 +78,18 @@ var oauthKeys = []configKey{
 		return nil
 	}), perMechanism),
 	scoped(class("sasl.server.callback.handler.class", "For configurations made for Kafka: OAuthBearerValidatorCallbackHandler, which is what tokens are checked like in any case.", setHandler), perMechanism),
+}
+
+// loginKeys are where a broker's tokens come from, to log in to others with. They are judged
+// where that is known: see setPeers.
+func loginKeys() (keys []configKey) {
+	kinds := map[login.Kind]kmsg.ConfigType{login.Text: kmsg.ConfigTypeString, login.Class: kmsg.ConfigTypeClass, login.Password: kmsg.ConfigTypePassword,
+		login.Short: kmsg.ConfigTypeShort, login.Int: kmsg.ConfigTypeInt, login.Long: kmsg.ConfigTypeLong, login.Double: kmsg.ConfigTypeDouble, login.Bool: kmsg.ConfigTypeBoolean}
+	for _, k := range login.Keys {
+		keys = append(keys, configKey{name: k.Name, def: k.Default, kind: kinds[k.Kind], doc: k.Doc, scope: perMechanism,
+			set: func(*Config, string) error { return nil }})
+	}
+	return keys
 }
 
 func setKeysURL(c *Config, s string) error {
@@ -135,14 +150,6 @@ func setInterBrokerMechanism(c *Config, s string) error {
 	return nil
 }
 
-// loginModules are the classes that may be named for a mechanism, as in Kafka.
-var loginModules = map[string]string{
-	sasl.Plain:       "org.apache.kafka.common.security.plain.PlainLoginModule",
-	sasl.ScramSHA256: "org.apache.kafka.common.security.scram.ScramLoginModule",
-	sasl.ScramSHA512: "org.apache.kafka.common.security.scram.ScramLoginModule",
-	sasl.OAuthBearer: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
-}
-
 // checkSASL judges the keys about SASL together.
 func checkSASL(c *Config) (key string, err error) {
 	for _, ep := range c.Listeners {
@@ -170,23 +177,35 @@ func checkSASL(c *Config) (key string, err error) {
 }
 
 func (c *Config) checkMechanism(listener, mechanism string) (key string, err error) {
-	key = c.setAt("sasl.jaas.config", place{listener, mechanism})
-	login := c.at(listener, mechanism).SASL.Login
+	at := place{listener, mechanism}
+	key = c.setAt("sasl.jaas.config", at)
+	module := c.at(listener, mechanism).SASL.Login
 	brokers := listener == c.InterBroker && mechanism == c.SASL.InterBroker
 	name := listenerPrefix + strings.ToLower(listener+"."+mechanism) + ".sasl.jaas.config"
 	switch {
 	case mechanism == sasl.OAuthBearer && c.at(listener, mechanism).SASL.OAuth.URL == "":
-		return c.setAt("sasl.oauthbearer.jwks.endpoint.url", place{listener, mechanism}), errors.New("it is to say where the keys are by which tokens are signed")
-	case login.Module == "" && brokers && mechanism != sasl.OAuthBearer:
+		return c.setAt("sasl.oauthbearer.jwks.endpoint.url", at), errors.New("it is to say where the keys are by which tokens are signed")
+	case module.Module == "" && brokers && mechanism != sasl.OAuthBearer:
 		return key, fmt.Errorf("%s is to say as whom this broker logs in to others", name)
-	case login.Module == "" && mechanism == sasl.Plain:
+	case module.Module == "" && mechanism == sasl.Plain:
 		return key, fmt.Errorf("%s is to say who may get in with PLAIN", name)
-	case login.Module != "" && login.Module != loginModules[mechanism]:
-		return key, fmt.Errorf("the login module of %s is %s", mechanism, loginModules[mechanism])
-	case brokers && mechanism != sasl.OAuthBearer && (login.Options["username"] == "" || login.Options["password"] == ""):
-		return key, errors.New("it has no username and password by which this broker logs in to others")
-	case brokers && mechanism == sasl.OAuthBearer:
-		return "sasl.mechanism.inter.broker.protocol", errors.New("brokers do not use OAUTHBEARER among themselves: it needs somebody who gives them tokens")
+	case module.Module != "" && module.Module != login.Modules[mechanism]:
+		return key, fmt.Errorf("the login module of %s is %s", mechanism, login.Modules[mechanism])
+	case brokers:
+		return c.setPeers(at, module)
 	}
 	return "", nil
+}
+
+// setPeers reads as whom this broker logs in to others.
+func (c *Config) setPeers(at place, module jaas.Entry) (key string, err error) {
+	c.SASL.Peers, err = login.Parse(at.mechanism, module, func(key string) (string, string, bool) { return c.settingAt(at, key) })
+	if err == nil {
+		return "", nil
+	}
+	key, err = blamed(err, "sasl.mechanism.inter.broker.protocol")
+	if key == "sasl.jaas.config" {
+		key = c.setAt(key, at)
+	}
+	return key, fmt.Errorf("this broker logs in to others: %w", err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/server/auth/login"
 	"kaas.dev/kaas/server/auth/oauth"
 	"kaas.dev/kaas/server/auth/sasl"
 )
@@ -14,6 +15,7 @@ import (
 const (
 	plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
 	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
+	oauthModule = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 	plainJAAS   = plainModule + ` required username="kaas" password="kaas-secret" user_kaas="kaas-secret" user_alice="alice-secret";`
 	scramJAAS   = scramModule + ` required username="kaas" password="kaas-secret";`
 )
@@ -23,7 +25,7 @@ func saslKeyRows() map[string]keyRow {
 	oauths := func(f func(oauth.Settings) bool) func(*Config) bool {
 		return func(c *Config) bool { return f(c.SASL.OAuth) }
 	}
-	return map[string]keyRow{
+	rows := map[string]keyRow{
 		"sasl.oauthbearer.jwks.endpoint.url":                  {"file:///x", oauths(func(s oauth.Settings) bool { return s.URL == "file:///x" })},
 		"sasl.oauthbearer.jwks.endpoint.refresh.ms":           {"21", oauths(func(s oauth.Settings) bool { return s.Refresh == 21*time.Millisecond })},
 		"sasl.oauthbearer.jwks.endpoint.retry.backoff.ms":     {"22", oauths(func(s oauth.Settings) bool { return s.Backoff == 22*time.Millisecond })},
@@ -43,6 +45,13 @@ func saslKeyRows() map[string]keyRow {
 			return c.at("PLAINTEXT", sasl.Plain).SASL.Login.Options["username"] == "kaas" && c.SASL.Login.Module == ""
 		}},
 	}
+	for _, k := range login.Keys { // what they do is shown in login
+		rows[k.Name] = keyRow{"some", func(c *Config) bool {
+			v, name, given := c.settingAt(place{"ANY", sasl.OAuthBearer}, k.Name)
+			return v == "some" && name == k.Name && given
+		}}
+	}
+	return rows
 }
 
 // What is set for a listener counts there, and what is set for a mechanism of it, with that.
@@ -77,29 +86,34 @@ func TestConfigScopedByEnvironment(t *testing.T) {
 
 func TestConfigSASLRefused(t *testing.T) {
 	outside := []string{"listeners=IN://:0,OUT://:0", "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_PLAINTEXT"}
+	tokens := []string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url=file:///x"}
 	for name, tc := range map[string]struct {
 		sets []string
 		want string
 	}{
-		"no mechanism":        {nil, "no mechanism is enabled"},
-		"unknown mechanism":   {[]string{"sasl.enabled.mechanisms=GSSAPI"}, "sasl.enabled.mechanisms"},
-		"nobody":              {[]string{"sasl.enabled.mechanisms=PLAIN"}, "listener.name.out.plain.sasl.jaas.config"},
-		"bare jaas":           {[]string{"sasl.jaas.config=" + plainJAAS}, "for a mechanism of a listener"},
-		"jaas of a listener":  {[]string{"listener.name.out.sasl.jaas.config=" + plainJAAS}, "unknown name"},
-		"wrong module":        {[]string{"sasl.enabled.mechanisms=PLAIN", "listener.name.out.plain.sasl.jaas.config=" + scramJAAS}, "PlainLoginModule"},
-		"malformed":           {[]string{"listener.name.out.plain.sasl.jaas.config=" + plainModule + " required kaas-secret"}, "has no value"},
-		"no such listener":    {[]string{"listener.name.other.connections.max.reauth.ms=1"}, "OTHER"},
-		"twice":               {[]string{"listener.name.out.connections.max.reauth.ms=1", "listener.name.OUT.connections.max.reauth.ms=1"}, "twice"},
-		"no key of listeners": {[]string{"listener.name.out.num.partitions=1"}, "unknown name"},
-		"no number":           {[]string{"listener.name.out.connections.max.reauth.ms=x"}, "listener.name.out.connections.max.reauth.ms"},
-		"long delay":          {[]string{"connection.failed.authentication.delay.ms=1000", "connections.max.idle.ms=1000"}, "connection.failed.authentication.delay.ms"},
-		"brokers without one": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512"}, "sasl.mechanism.inter.broker.protocol"},
-		"brokers not enabled": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN"}, "not \"PLAIN\""},
-		"brokers as nobody":   {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512"}, "as whom"},
-		"unsigned tokens":     {[]string{"sasl.enabled.mechanisms=OAUTHBEARER"}, "sasl.oauthbearer.jwks.endpoint.url"},
-		"no such URL":         {[]string{"sasl.oauthbearer.jwks.endpoint.url=ftp://x/y"}, "sasl.oauthbearer.jwks.endpoint.url"},
-		"a plugin":            {[]string{"sasl.server.callback.handler.class=com.example.Mine"}, "no plugins"},
-		"brokers with tokens": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url=file:///x"}, "sasl.mechanism.inter.broker.protocol"},
+		"no mechanism":             {nil, "no mechanism is enabled"},
+		"unknown mechanism":        {[]string{"sasl.enabled.mechanisms=GSSAPI"}, "sasl.enabled.mechanisms"},
+		"nobody":                   {[]string{"sasl.enabled.mechanisms=PLAIN"}, "listener.name.out.plain.sasl.jaas.config"},
+		"bare jaas":                {[]string{"sasl.jaas.config=" + plainJAAS}, "for a mechanism of a listener"},
+		"jaas of a listener":       {[]string{"listener.name.out.sasl.jaas.config=" + plainJAAS}, "unknown name"},
+		"wrong module":             {[]string{"sasl.enabled.mechanisms=PLAIN", "listener.name.out.plain.sasl.jaas.config=" + scramJAAS}, "PlainLoginModule"},
+		"malformed":                {[]string{"listener.name.out.plain.sasl.jaas.config=" + plainModule + " required kaas-secret"}, "has no value"},
+		"no such listener":         {[]string{"listener.name.other.connections.max.reauth.ms=1"}, "OTHER"},
+		"twice":                    {[]string{"listener.name.out.connections.max.reauth.ms=1", "listener.name.OUT.connections.max.reauth.ms=1"}, "twice"},
+		"no key of listeners":      {[]string{"listener.name.out.num.partitions=1"}, "unknown name"},
+		"no number":                {[]string{"listener.name.out.connections.max.reauth.ms=x"}, "listener.name.out.connections.max.reauth.ms"},
+		"long delay":               {[]string{"connection.failed.authentication.delay.ms=1000", "connections.max.idle.ms=1000"}, "connection.failed.authentication.delay.ms"},
+		"brokers without one":      {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512"}, "sasl.mechanism.inter.broker.protocol"},
+		"brokers not enabled":      {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN"}, "not \"PLAIN\""},
+		"brokers as nobody":        {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512"}, "as whom"},
+		"unsigned tokens":          {[]string{"sasl.enabled.mechanisms=OAUTHBEARER"}, "sasl.oauthbearer.jwks.endpoint.url"},
+		"no such URL":              {[]string{"sasl.oauthbearer.jwks.endpoint.url=ftp://x/y"}, "sasl.oauthbearer.jwks.endpoint.url"},
+		"a plugin":                 {[]string{"sasl.server.callback.handler.class=com.example.Mine"}, "no plugins"},
+		"brokers with tokens":      {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url=file:///x"}, "config sasl.oauthbearer.token.endpoint.url (from its default): this broker logs in to others: is needed"},
+		"brokers without a secret": {append(tokens[:len(tokens):len(tokens)], "listener.name.out.oauthbearer.sasl.oauthbearer.token.endpoint.url=https://x/y"), "config sasl.jaas.config (from its default): this broker logs in to others: it has no clientId"},
+		"brokers with half a secret": {append(tokens[:len(tokens):len(tokens)], "sasl.oauthbearer.token.endpoint.url=https://x/y",
+			"listener.name.out.oauthbearer.sasl.jaas.config="+oauthModule+` required clientId="kaas-secret";`), "config listener.name.out.oauthbearer.sasl.jaas.config (from --set): this broker logs in to others: it has no clientSecret"},
+		"brokers with an odd factor": {append(tokens[:len(tokens):len(tokens)], "sasl.oauthbearer.token.endpoint.url=file:///x", "listener.name.out.sasl.login.refresh.window.factor=7"), "config listener.name.out.sasl.login.refresh.window.factor (from --set)"},
 		"brokers half": {[]string{"inter.broker.listener.name=OUT", "sasl.enabled.mechanisms=SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
 			"listener.name.out.scram-sha-512.sasl.jaas.config=" + scramModule + ` required username="kaas-secret";`}, "username and password"},
 	} {
@@ -152,6 +166,10 @@ func TestDescribeConfigsTypes(t *testing.T) {
 		"sasl.oauthbearer.clock.skew.seconds":                 kmsg.ConfigTypeInt,
 		"sasl.server.callback.handler.class":                  kmsg.ConfigTypeClass,
 		"connections.max.reauth.ms":                           kmsg.ConfigTypeLong,
+		"sasl.login.refresh.window.factor":                    kmsg.ConfigTypeDouble,
+		"sasl.login.refresh.buffer.seconds":                   kmsg.ConfigTypeShort,
+		"sasl.login.read.timeout.ms":                          kmsg.ConfigTypeInt,
+		"sasl.oauthbearer.client.credentials.client.secret":   kmsg.ConfigTypePassword,
 		"connection.failed.authentication.delay.ms":           kmsg.ConfigTypeInt,
 		"sasl.enabled.mechanisms":                             kmsg.ConfigTypeList,
 		"sasl.jaas.config":                                    kmsg.ConfigTypePassword,

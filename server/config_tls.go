@@ -26,9 +26,16 @@ const handshakeTime = 10 * time.Second
 // listenerSetting is a setting as it is for one listener: its own, that of all, or the
 // default. name is what it was given under.
 func (c *Config) listenerSetting(listener, key string) (value, name string, given bool) {
-	for _, p := range c.placed {
-		if p.key.name == key && p.at == (place{listener, ""}) {
-			return p.value, p.name, true
+	return c.settingAt(place{listener, ""}, key)
+}
+
+// settingAt is the same for a mechanism of a listener.
+func (c *Config) settingAt(at place, key string) (value, name string, given bool) {
+	for _, at := range []place{at, {at.listener, ""}} {
+		for _, p := range c.placed {
+			if p.key.name == key && p.at == at {
+				return p.value, p.name, true
+			}
 		}
 	}
 	s := c.settings[key]

@@ -35,6 +35,7 @@ type Node struct {
 	metrics *metrics
 	stores  map[string]*tlsconf.Store // of the listeners that speak TLS, by name
 	watch   *keyWatch
+	login   *peerLogin
 	lns     []net.Listener
 	httpLn  net.Listener
 	http    *httpServer
@@ -57,6 +58,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
 		err = n.open(ctx)
 	}
 	if err != nil {
+		n.login.stop(ctx)
 		n.unbind()
 		return nil, err
 	}
@@ -68,6 +70,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, err)
 	}
+	n.logIn()
 	opt := n.options()
 	if opt.Lock, err = n.lock(v); err != nil {
 		return err
@@ -197,7 +200,7 @@ func (n *Node) options() coordinator.Options {
 		CheckInterval:   n.cfg.MetadataPoll,
 		InterBroker:     n.cfg.InterBroker,
 		Secure:          n.secureToPeers(),
-		Login:           n.cfg.login(),
+		Login:           n.login.toPeers(),
 		LeaseDuration:   n.cfg.LeaseDuration, RenewDeadline: n.cfg.LeaseRenewDeadline, LeaseRetry: n.cfg.LeaseRetry,
 		FollowInterval:    n.cfg.MetadataPoll,
 		HeartbeatInterval: n.cfg.HeartbeatInterval, SessionTimeout: n.cfg.SessionTimeout,
@@ -288,6 +291,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	n.server.Shutdown(dctx)
 	err := n.broker.Stop(ctx)
+	n.login.stop(ctx)
 	n.watch.stop(ctx)
 	if n.http != nil {
 		n.http.close()

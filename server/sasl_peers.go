@@ -1,27 +1,56 @@
 package server
 
 import (
-	franz "github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
+	"context"
 
-	"kaas.dev/kaas/server/auth/sasl"
+	franz "github.com/twmb/franz-go/pkg/sasl"
+
+	"kaas.dev/kaas/server/auth/login"
 )
 
-// login is the mechanism by which this broker authenticates to others, nil where their
-// listener has no SASL.
-func (c *Config) login() franz.Mechanism {
-	if !usesSASL(c.protocolOf(c.InterBroker)) {
+// peerLogin is how this broker logs in to others. Nil does nothing.
+type peerLogin struct {
+	mechanism franz.Mechanism
+	end       context.CancelFunc
+	done      chan struct{}
+}
+
+// logIn begins what the mechanism does beside its logins, such as to fetch tokens ahead of time.
+func (n *Node) logIn() {
+	s := n.cfg.SASL.Peers
+	if s == nil {
+		return
+	}
+	for _, note := range s.Notes {
+		n.log.Warn(note, "listener", n.cfg.InterBroker)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	l := &peerLogin{login.New(s, n.log), end, make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		if r, ok := l.mechanism.(interface{ Run(context.Context) }); ok {
+			r.Run(ctx)
+		}
+	}()
+	n.login = l
+}
+
+// toPeers is the mechanism, nil where brokers have none among themselves.
+func (l *peerLogin) toPeers() franz.Mechanism {
+	if l == nil {
 		return nil
 	}
-	as := c.at(c.InterBroker, c.SASL.InterBroker).SASL.Login.Options
-	s := scram.Auth{User: as["username"], Pass: as["password"]}
-	switch c.SASL.InterBroker {
-	case sasl.ScramSHA256:
-		return s.AsSha256Mechanism()
-	case sasl.ScramSHA512:
-		return s.AsSha512Mechanism()
-	default:
-		return plain.Auth{User: s.User, Pass: s.Pass}.AsMechanism()
+	return l.mechanism
+}
+
+// stop ends it; a file system that hangs keeps it no longer than ctx lasts.
+func (l *peerLogin) stop(ctx context.Context) {
+	if l == nil {
+		return
+	}
+	l.end()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	franz "github.com/twmb/franz-go/pkg/sasl"
@@ -17,6 +18,9 @@ type token struct {
 	got, expires time.Time
 }
 
+// good reports that the token can be shown now, and a moment later.
+func (t token) good(now time.Time) bool { return now.Add(time.Second).Before(t.expires) }
+
 // bearer is OAUTHBEARER.
 type bearer struct {
 	franz.Mechanism
@@ -25,6 +29,8 @@ type bearer struct {
 	fetch func(ctx context.Context) (token, error)
 	// turn is taken by who fetches.
 	turn chan struct{}
+	// ahead says that Run fetches tokens, and who logs in need not while there is a good one.
+	ahead atomic.Bool
 
 	// mu guards what was fetched last: the token, when the next one is due, and why there was
 	// none when it was tried last, and when.
@@ -54,11 +60,11 @@ func (b *bearer) get(ctx context.Context) (string, error) {
 		return t.raw, err
 	}
 	began := time.Now()
-	if t, due := b.last(); time.Now().Before(due) {
+	if t, due := b.last(); began.Before(due) || b.ahead.Load() && t.good(began) {
 		return t.raw, nil
 	}
 	err := b.renew(ctx, began)
-	if t, _ := b.last(); err == nil || time.Now().Before(t.expires) {
+	if t, _ := b.last(); err == nil || t.good(time.Now()) {
 		return t.raw, nil
 	}
 	return "", err
@@ -144,6 +150,8 @@ func (b *bearer) Run(ctx context.Context) {
 	if b.s.url.Scheme == "file" {
 		return
 	}
+	b.ahead.Store(true)
+	defer b.ahead.Store(false)
 	for ctx.Err() == nil {
 		pause := b.s.maxBackoff
 		if err := b.renew(ctx, time.Now()); err == nil {

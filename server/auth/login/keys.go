@@ -20,6 +20,7 @@ const (
 	Text Kind = iota
 	Class
 	Password // never shown
+	Short
 	Int
 	Long
 	Double
@@ -70,14 +71,14 @@ var Keys = []Key{
 	{scopeKey, "", Text, "The scope that is asked for. Empty: scope of the login module, or none."},
 	{urlencodeKey, "false", Bool, "Whether the two are URL-encoded in the header that they are sent in, as RFC 6749 has it."},
 	{handlerKey, "", Class, "For configurations made for Kafka: OAuthBearerLoginCallbackHandler, which is how tokens are fetched in any case."},
-	{connectKey, "10000", Int, "How long a connection to the identity provider may take."},
-	{readKey, "10000", Int, "How long its answer may take."},
+	{connectKey, "", Int, "How long a connection to the identity provider may take. Empty: 10 seconds."},
+	{readKey, "", Int, "How long its answer may take. Empty: 10 seconds."},
 	{backoffKey, "100", Long, "How long after a try that failed the next follows; twice as long each time."},
 	{maxBackoffKey, "10000", Long, "The longest such pause, and how long it is tried before a login fails."},
 	{factorKey, "0.8", Double, "The part of a token's time after which the next one is fetched."},
 	{jitterKey, "0.05", Double, "The greatest part of a token's time that is added to that at random."},
-	{minPeriodKey, "60", Int, "Seconds that there are between two tokens at least, where a token's time allows it."},
-	{bufferKey, "300", Int, "Seconds before a token's end by which the next one is fetched, where its time allows it."},
+	{minPeriodKey, "60", Short, "Seconds that there are between two tokens at least, where a token's time allows it."},
+	{bufferKey, "300", Short, "Seconds before a token's end by which the next one is fetched, where its time allows it."},
 }
 
 // reader reads settings by their keys until one is wrong.
@@ -109,6 +110,14 @@ func (r *reader) number(key string, least, most int64) int64 {
 
 func (r *reader) millis(key string, most int64) time.Duration {
 	return time.Duration(r.number(key, 1, most)) * time.Millisecond
+}
+
+// limit is how long something may take, which Kafka has no default for.
+func (r *reader) limit(key string) time.Duration {
+	if r.text(key) == "" {
+		return 10 * time.Second
+	}
+	return r.millis(key, mostMillis)
 }
 
 func (r *reader) part(key string, least, most float64) float64 {
@@ -151,7 +160,7 @@ func parseTokens(options map[string]string, look tlsconf.Lookup) (*tokenSettings
 	}
 	t := &tokenSettings{
 		id: or(idKey, idOption), secret: or(secretKey, secretOption), scope: or(scopeKey, scopeOption), urlencode: r.boolean(urlencodeKey),
-		connectTimeout: r.millis(connectKey, mostMillis), readTime: r.millis(readKey, mostMillis),
+		connectTimeout: r.limit(connectKey), readTime: r.limit(readKey),
 		backoff: r.millis(backoffKey, mostLongMillis), maxBackoff: r.millis(maxBackoffKey, mostLongMillis),
 		factor: r.part(factorKey, minFactor, maxFactor), jitter: r.part(jitterKey, 0, maxJitter),
 		minPeriod: time.Duration(r.number(minPeriodKey, 0, mostMinPeriod)) * time.Second,
