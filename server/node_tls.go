@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,9 +24,6 @@ type keyWatch struct {
 	done chan struct{}
 }
 
-// soonExpired is how long before a certificate's end it is warned of at start.
-const soonExpired = 14 * 24 * time.Hour
-
 func (n *Node) watchKeys() *keyWatch {
 	var stores []*tlsconf.Store
 	for _, ep := range n.cfg.Listeners {
@@ -38,9 +34,6 @@ func (n *Node) watchKeys() *keyWatch {
 		stores = append(stores, st)
 		for _, note := range st.Settings().Notes {
 			n.log.Warn(note, "listener", st.Settings().Listener)
-		}
-		if end := st.Leaf().NotAfter; time.Until(end) < soonExpired {
-			n.log.Warn("the certificate expires soon, or has expired", "listener", st.Settings().Listener, "expires", end)
 		}
 	}
 	if len(stores) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
@@ -107,9 +108,22 @@ func (c *conn) refuse(err error) {
 		return
 	}
 	if passed, ok := c.s.refusals.allow(time.Now()); ok {
-		c.log.Info("TLS handshake failed", "listener", c.listener.Name, "reason", failed.reason,
+		c.log.With(shownCertificate(failed.err)...).Info("TLS handshake failed", "listener", c.listener.Name, "reason", failed.reason,
 			"cause", fmt.Sprintf("%.*s", longestCause, failed.err), "not_logged_before", passed)
 	}
+}
+
+// shownCertificate tells of a certificate that was not accepted whose it claims to be, so that it
+// can be found. Nothing of it is proved.
+func shownCertificate(err error) []any {
+	var verify *tls.CertificateVerificationError
+	if !errors.As(err, &verify) || len(verify.UnverifiedCertificates) == 0 {
+		return nil
+	}
+	leaf := verify.UnverifiedCertificates[0]
+	name := func(n pkix.Name) string { return fmt.Sprintf("%.*s", longestCause, n.String()) }
+	return []any{"subject", name(leaf.Subject), "issuer", name(leaf.Issuer), "serial", fmt.Sprintf("%.40s", leaf.SerialNumber.Text(16)),
+		"from", leaf.NotBefore, "expires", leaf.NotAfter}
 }
 
 // hangUp closes the connection. One that a stop keeps from its first answer is reset, so

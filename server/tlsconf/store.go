@@ -17,6 +17,7 @@ type Store struct {
 	now            atomic.Pointer[material]
 	seen           [sha256.Size]byte // what the files held, good or bad; the watcher's
 	complaint      string            // of the last look that failed; likewise
+	told           string            // what was said of the certificate's end; likewise
 
 	reloads, refusals atomic.Int64
 }

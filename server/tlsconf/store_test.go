@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -368,4 +369,28 @@ func TestClientGivesUp(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// What is wrong with the own certificate is said once, and again when that changes, as time goes.
+func TestOwnCertificateEnd(t *testing.T) {
+	ca := testcerts.Authority(t, "ca")
+	from := time.Now().Truncate(time.Second)
+	st, err := open(t, map[string]string{keystoreType: "PEM", keystoreLocation: put(t, t.TempDir(), "k.pem",
+		ca.Issue(t, testcerts.Spec{From: from, To: from.Add(100 * 24 * time.Hour)}).PEM(t, ""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{-time.Hour, "not valid yet"}, {-time.Minute, ""}, {time.Hour, ""}, {86*24*time.Hour - time.Second, ""},
+		{86*24*time.Hour + time.Second, "expires soon"}, {90 * 24 * time.Hour, ""}, {100*24*time.Hour + time.Second, "has expired"}, {101 * 24 * time.Hour, ""},
+	} {
+		var log strings.Builder
+		st.tellEnd(from.Add(tc.after), slog.New(slog.NewTextHandler(&log, nil)))
+		if got := log.String(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("after %v: %q, want %q", tc.after, got, tc.want)
+		}
+	}
 }

@@ -23,6 +23,7 @@ func Watch(ctx context.Context, stores []*Store, log *slog.Logger) {
 	defer stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
+	tellEnds(stores, log)
 	var due <-chan time.Time
 	for {
 		select {
@@ -84,6 +85,38 @@ func refreshAll(stores []*Store, log *slog.Logger) {
 		case changed:
 			leaf := st.Leaf()
 			l.Info("new key files are in use", "serial", leaf.SerialNumber.Text(16), "expires", leaf.NotAfter)
+		}
+	}
+	tellEnds(stores, log)
+}
+
+// soonExpired is how long before a certificate's end it is warned of.
+const soonExpired = 14 * 24 * time.Hour
+
+func tellEnds(stores []*Store, log *slog.Logger) {
+	for _, st := range stores {
+		st.tellEnd(time.Now(), log)
+	}
+}
+
+// tellEnd says of the own certificate that it is not valid, or will not be for long: once, until
+// that changes or there is another one.
+func (st *Store) tellEnd(now time.Time, log *slog.Logger) {
+	leaf := st.Leaf()
+	what, level := "", slog.LevelError
+	switch {
+	case now.After(leaf.NotAfter):
+		what = "the certificate has expired: nobody trusts this listener"
+	case now.Before(leaf.NotBefore):
+		what = "the certificate is not valid yet: nobody trusts this listener"
+	case leaf.NotAfter.Sub(now) < soonExpired:
+		what, level = "the certificate expires soon", slog.LevelWarn
+	}
+	serial := leaf.SerialNumber.Text(16)
+	if told := what + serial; told != st.told {
+		st.told = told
+		if what != "" {
+			log.Log(context.Background(), level, what, "listener", st.s.Listener, "subject", leaf.Subject.String(), "serial", serial, "from", leaf.NotBefore, "expires", leaf.NotAfter)
 		}
 	}
 }
