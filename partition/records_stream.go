@@ -3,6 +3,7 @@ package partition
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -21,9 +23,17 @@ const (
 	wholeMost = 1 << 20
 	// zstdWindow is the most that a zstd frame may look back so that it can be read like
 	// that: Kafka's levels up to 20.
-	zstdWindow  = 32 << 20
+	zstdWindow = 32 << 20
+	// usualWindow is the most that frames look back below level 20. What reads them is kept.
+	usualWindow = 8 << 20
 	streamChunk = 64 << 10
 )
+
+// windows has what is looked back over by all that are looked at together, whatever the number
+// of cores. A frame that looks back further than there is room is alone.
+var windows = semaphore.NewWeighted(windowsMost)
+
+const windowsMost = 2 * usualWindow
 
 // large has those who look at more than wholeMost: as many as leave others some cores.
 var large = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
@@ -40,20 +50,36 @@ func (l *looked) walk(b batch, limit int, f func(*record) bool) error {
 	}
 	large <- struct{}{}
 	defer func() { <-large }()
-	src, done, err := unpack(b)
-	if err != nil {
-		return err
+	back := lookback(b)
+	if back <= zstdWindow {
+		if err = streamed(b, back, limit, f); !errors.Is(err, zstd.ErrWindowSizeExceeded) {
+			return err
+		}
 	}
-	s := recordStream{r: bufio.NewReaderSize(src, streamChunk), left: int64(limit)}
-	err = s.walk(f)
-	done()
-	if !errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return err
-	}
+	defer lookingBack(maxInflated)()
 	if raw, err = l.inflateTo(b, limit); err != nil {
 		return err
 	}
 	return walkWhole(raw, f)
+}
+
+// streamed walks the records as they come out.
+func streamed(b batch, back int64, limit int, f func(*record) bool) error {
+	defer lookingBack(back)()
+	src, done, err := unpack(b, back)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s := recordStream{r: bufio.NewReaderSize(src, streamChunk), left: int64(limit)}
+	return s.walk(f)
+}
+
+// lookingBack waits until there is room to look back so far, and takes it until done is called.
+func lookingBack(n int64) (done func()) {
+	n = min(n, windowsMost)
+	_ = windows.Acquire(context.Background(), n) // fails with its context alone
+	return func() { windows.Release(n) }
 }
 
 func walkWhole(raw []byte, f func(*record) bool) error {
@@ -191,22 +217,45 @@ func (s *recordStream) ReadByte() (byte, error) {
 	return s.r.ReadByte()
 }
 
-// zstdStreams are decoders that look at a frame a little at a time: as many as large has room
-// for. They keep the memory that they look back over, so there must not be one for each core.
-var zstdStreams = make(chan *zstd.Decoder, cap(large))
-
-func zstdStream() (*zstd.Decoder, error) {
-	select {
-	case d := <-zstdStreams:
-		return d, nil
-	default:
-		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(maxInflated))
+// lookback is how far back a batch's records look, and so what is kept of them meanwhile: what
+// their zstd frame says. The other codecs look back over little.
+func lookback(b batch) int64 {
+	var h zstd.Header
+	if b.attrs()&attrCodec != codecZstd || h.Decode(b[batchHeader:]) != nil {
+		return 0
 	}
+	return int64(min(h.WindowSize, maxInflated))
+}
+
+// zstdStreams are decoders that look at a frame a little at a time. They keep the memory that
+// they look back over, usualWindow at most, and so there are few.
+var zstdStreams = make(chan *zstd.Decoder, windowsMost/usualWindow)
+
+func zstdStream(back int64) (d *zstd.Decoder, done func(), err error) {
+	if back > usualWindow {
+		d, err = newZstdStream(zstdWindow)
+		return d, func() {}, err
+	}
+	select {
+	case d = <-zstdStreams:
+	default:
+		d, err = newZstdStream(usualWindow)
+	}
+	return d, func() {
+		select {
+		case zstdStreams <- d:
+		default:
+		}
+	}, err
+}
+
+func newZstdStream(window uint64) (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(maxInflated))
 }
 
 // unpack has a batch's records decompressed as they are read, and done is to be called then.
 // Snappy is decompressed at once: it grows little.
-func unpack(b batch) (src io.Reader, done func(), err error) {
+func unpack(b batch, back int64) (src io.Reader, done func(), err error) {
 	packed := b[batchHeader:]
 	switch codec := b.attrs() & attrCodec; codec {
 	case codecGzip:
@@ -225,13 +274,14 @@ func unpack(b batch) (src io.Reader, done func(), err error) {
 		src, done = r, func() { lz4Readers.Put(r) }
 	case codecZstd:
 		var r *zstd.Decoder
-		if r, err = zstdStream(); err != nil {
+		var keep func()
+		if r, keep, err = zstdStream(back); err != nil {
 			break
 		}
 		err = r.Reset(bytes.NewReader(packed))
 		src, done = r, func() {
 			_ = r.Reset(nil) // lets go of the batch
-			zstdStreams <- r
+			keep()
 		}
 	default:
 		var raw []byte

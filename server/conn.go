@@ -31,12 +31,16 @@ const (
 	writePiece   = 1 << 20
 	// listenTime is how long a peer that has closed its side is answered.
 	listenTime = 5 * time.Second
+	// firstBuffer is what is read into until there was a request: many connect, and say
+	// nothing or nothing that means something.
+	firstBuffer = 512
+	readBuffer  = 4 << 10
 	// keepBuffer is the largest answer whose buffer is used again.
 	keepBuffer = 8 << 20
 )
 
-// conn is one client's connection. Its reader starts requests in order, its writer
-// answers them in order; what is between them waits side by side.
+// conn is one client's connection. Its reader, which runs it, starts requests in order, its
+// writer answers them in order; what is between them waits side by side.
 type conn struct {
 	s        *Server
 	nc       net.Conn
@@ -56,6 +60,7 @@ type conn struct {
 	began time.Time
 	muted atomic.Int64 // until when nothing is read, in ns after began; see mute
 
+	writes   bool     // the writer runs, which begins with the first request; owned by the reader
 	writing  *pending // the newest that the writer came to
 	answered atomic.Bool
 
@@ -122,35 +127,24 @@ func (c *conn) serve() {
 	defer done()
 	defer context.AfterFunc(c.s.life, done)()
 	c.work = work
-	late := time.AfterFunc(time.Hour, func() { c.cancel(io.EOF) })
-	late.Stop()
-	defer late.Stop()
-	c.wg.Go(func() {
-		err := c.read()
-		var last *lastAnswer
-		switch {
-		case errors.As(err, &last):
-			c.ended = last.why
-		case !errors.Is(err, errDraining):
-			c.ended = err // the writer may be the first to say so
-		}
-		close(c.queue) // the writer still answers what was started
-		switch {
-		case last != nil, errors.Is(err, errDraining):
-		case err == io.EOF: // who sends no more may listen still
-			late.Reset(listenTime)
-		default:
-			c.cancel(err)
-		}
-	})
-	c.wg.Go(func() {
-		err := c.write()
-		if err == nil { // the queue is closed
-			err = c.ended
-		}
+	err := c.read()
+	var last *lastAnswer
+	switch {
+	case errors.As(err, &last):
+		c.ended = last.why
+	case !errors.Is(err, errDraining):
+		c.ended = err // the writer may be the first to say so
+	}
+	close(c.queue) // the writer still answers what was started
+	switch {
+	case !c.writes:
+		c.cancel(c.ended)
+	case last != nil, errors.Is(err, errDraining):
+	case err == io.EOF: // who sends no more may listen still
+		defer time.AfterFunc(listenTime, func() { c.cancel(io.EOF) }).Stop()
+	default:
 		c.cancel(err)
-		c.finish()
-	})
+	}
 	c.wg.Wait()
 	c.hangUp()
 	c.s.tellLost(c)
@@ -176,8 +170,11 @@ func (c *conn) drain() { _ = c.nc.SetReadDeadline(*c.s.lastRead.Load()) }
 
 // read starts requests until the connection fails, drains, or breaks the protocol.
 func (c *conn) read() error {
-	br := bufio.NewReaderSize(c.nc, 4<<10)
+	br := bufio.NewReaderSize(c.nc, firstBuffer)
 	for {
+		if c.writes && br.Size() < readBuffer && br.Buffered() == 0 {
+			br = bufio.NewReaderSize(c.nc, readBuffer)
+		}
 		p, err := c.next(br)
 		if err != nil {
 			if c.s.draining() {
@@ -185,7 +182,10 @@ func (c *conn) read() error {
 			}
 			return err
 		}
-		c.open.Add(1)
+		if c.open.Add(1); !c.writes {
+			c.writes = true
+			c.wg.Go(c.runWriter)
+		}
 		c.queue <- p // until the end somebody takes it
 		if p.reply.last != nil {
 			return &lastAnswer{p.reply.last}
@@ -359,6 +359,15 @@ func (c *conn) recovered(h head, err *error) {
 		}
 		*err = fmt.Errorf("%s version %d: panic: %v", kmsg.NameForKey(h.key), h.version, v)
 	}
+}
+
+func (c *conn) runWriter() {
+	err := c.write()
+	if err == nil { // the queue is closed
+		err = c.ended
+	}
+	c.cancel(err)
+	c.finish()
 }
 
 // write answers in order until the reader has stopped and all is written.

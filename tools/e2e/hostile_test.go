@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +27,7 @@ import (
 const (
 	hostileConns = 1000
 	// hostileRounds are each as long without hostile clients and with them.
-	hostileRounds = 4
+	hostileRounds = 5
 	hostileRound  = 4 * time.Second
 	hostileAgain  = 4 * time.Second      // until a connection that was closed is made anew
 	hostileMemory = 50 << 20             // the most that the broker may grow by
@@ -72,34 +71,41 @@ func TestHostileClients(t *testing.T) {
 	}
 }
 
-// amongHostile is one look at a normal client without hostile ones and among them, and what
-// is wrong with what came of it.
+// amongHostile is one look at a normal client without hostile ones and among them, by turns,
+// and what is wrong with what came of it. Memory has one bound on every machine. Where the
+// machine does other things besides, a p99 is theirs too: it has more room then.
 func amongHostile(t *testing.T, b *broker, normal *normal, before int64) string {
 	var quiet, troubled []time.Duration
 	most := before
 	for range hostileRounds {
-		quiet = append(quiet, normal.goOn(hostileRound)...)
+		quiet = append(quiet, p99(normal.goOn(hostileRound)))
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := beHostile(ctx, b.addr)
-		troubled = append(troubled, normal.goOn(hostileRound)...)
-		most = max(most, b.rss())
+		highest := b.watchRSS()
+		troubled = append(troubled, p99(normal.goOn(hostileRound)))
+		most = max(most, highest())
 		cancel()
 		wait()
 	}
-	slack := 3 // for what else the machine does
+	times := time.Duration(3)
 	if os.Getenv("KAAS_E2E_EXACT") != "" {
-		slack = 1
+		times = 2
 	}
-	q, h := p99(quiet), p99(troubled)
-	t.Logf("p99 of a normal client: %v, and %v among %d hostile ones (%d and %d requests); the broker has %d MiB, and at most %d MiB",
-		q, h, hostileConns, len(quiet), len(troubled), before>>20, most>>20)
-	switch {
-	case h > time.Duration(slack)*max(2*q, hostileLeast):
+	q, h := middle(quiet), middle(troubled)
+	t.Logf("p99 of a normal client: %v, and %v among %d hostile ones (%v, and %v); the broker has %d MiB, and at most %d MiB",
+		q, h, hostileConns, quiet, troubled, before>>20, most>>20)
+	if most-before > hostileMemory {
+		t.Fatalf("the broker has grown from %d to %d MiB", before>>20, most>>20)
+	}
+	if h > max(times*q, hostileLeast) {
 		return fmt.Sprintf("p99 is %v, and %v among hostile clients", q, h)
-	case most-before > int64(slack)*hostileMemory:
-		return fmt.Sprintf("the broker has grown from %d to %d MiB", before>>20, most>>20)
 	}
 	return ""
+}
+
+// middle is the median, the lower one of two.
+func middle(ds []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(ds))[(len(ds)-1)/2]
 }
 
 // beHostile makes the connections, and makes those again that are closed, until ctx ends.
@@ -318,18 +324,36 @@ func p99(ds []time.Duration) time.Duration {
 	return ds[len(ds)*99/100]
 }
 
+// watchRSS looks at the memory that the broker has until highest is called.
+func (b *broker) watchRSS() (highest func() int64) {
+	stop, done := make(chan struct{}), make(chan int64)
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for most := int64(0); ; {
+			most = max(most, b.rss())
+			select {
+			case <-tick.C:
+			case <-stop:
+				done <- most
+				return
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		return <-done
+	}
+}
+
 // rss is the memory that the broker has.
 func (b *broker) rss() int64 {
 	b.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cmd.Process.Pid))
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	fields := strings.Fields(rest)
-	kib, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		b.t.Fatal(err)
+	var kib int64
+	if _, err1 := fmt.Sscan(rest, &kib); err != nil || err1 != nil {
+		b.t.Errorf("the broker's memory: %v, %v", err, err1)
 	}
 	return kib << 10
 }

@@ -33,9 +33,6 @@ const (
 	retireTime = 25 * time.Second
 	// stopTime is how long a graceful stop may take after that.
 	stopTime = 1800 * time.Millisecond
-	// gcPercent lets the heap grow to five times what lives in it, unless GOGC says
-	// otherwise: what lives is a few MB, and what passes through is many.
-	gcPercent = 400
 )
 
 // version is set by the linker for a release.
@@ -97,7 +94,7 @@ func logger(level slog.Leveler) *slog.Logger {
 // process at once.
 func run(cfg *server.Config) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		defer pace()()
 	}
 	log := logger(cfg.Logging)
 	slog.SetDefault(log)
