@@ -13,16 +13,12 @@ import (
 )
 
 func apiCommand() *cobra.Command {
-	var dir string
 	cmd := &cobra.Command{
 		Use:   "api --dir DIR",
 		Short: "An API server for tests, until the standard input closes or SIGTERM",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return api(cmd.Context(), dir) },
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "where the kubeconfig, the pids, the logs and the data are")
-	_ = cmd.MarkFlagRequired("dir") // the flag is there
-	return cmd
+	return withDir(cmd, func(cmd *cobra.Command, dir string, _ []string) error { return api(cmd.Context(), dir) })
 }
 
 func api(ctx context.Context, dir string) error {

@@ -47,18 +47,24 @@ func beParent(bin, dir string) int {
 	return 0
 }
 
-// program builds k8snode, and what it needs, before a test counts the time.
-func program(t *testing.T) string {
+// program builds k8snode, and programs that it needs, before a test counts the time.
+func program(t *testing.T, needs ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "k8snode")
-	for _, cmd := range []*exec.Cmd{
-		exec.Command("go", "build", "-o", bin, "."), exec.Command(bin, "build", "etcd", "kube-apiserver"),
-	} {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
-	}
+	output(t, exec.Command("go", "build", "-o", bin, "."))
+	output(t, exec.Command(bin, append([]string{"build"}, needs...)...))
 	return bin
+}
+
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	said := &bytes.Buffer{}
+	cmd.Stderr = said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", cmd, err, out, said)
+	}
+	return string(out)
 }
 
 // running is a started `k8snode api`, or its parent.
@@ -185,7 +191,7 @@ func alive(pid int) bool {
 }
 
 func TestWhoeverIsKilledComesBackWithItsData(t *testing.T) {
-	bin, dir := program(t), t.TempDir()
+	bin, dir := program(t, "etcd", "kube-apiserver"), t.TempDir()
 	r := start(t, dir, exec.Command(bin, "api", "--dir", dir))
 	c, url := r.client(t)
 	maps := url + "/api/v1/namespaces/default/configmaps"
@@ -218,7 +224,7 @@ func TestWhoeverIsKilledComesBackWithItsData(t *testing.T) {
 }
 
 func TestNothingOutlivesIt(t *testing.T) {
-	bin, dir := program(t), t.TempDir()
+	bin, dir := program(t, "etcd", "kube-apiserver"), t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +267,7 @@ func TestNothingOutlivesIt(t *testing.T) {
 }
 
 func TestTwoDoNotShareADirectory(t *testing.T) {
-	bin, dir := program(t), t.TempDir()
+	bin, dir := program(t, "etcd", "kube-apiserver"), t.TempDir()
 	start(t, dir, exec.Command(bin, "api", "--dir", dir))
 	second := exec.Command(bin, "api", "--dir", dir)
 	second.Stdin, _ = os.Open("/dev/zero") // which does not end
@@ -272,7 +278,7 @@ func TestTwoDoNotShareADirectory(t *testing.T) {
 }
 
 func TestAProgramThatDoesNotComeUpSaysWhy(t *testing.T) {
-	bin, dir := program(t), t.TempDir()
+	bin, dir := program(t, "etcd", "kube-apiserver"), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o644); err != nil { // where etcd wants a directory
 		t.Fatal(err)
 	}

@@ -2,16 +2,29 @@
 //
 //	k8snode build [NAMES]     the programs of Kubernetes, once, into the user's cache directory
 //	k8snode missing [NAMES]   which of them are not built
+//
+// An API server for tests, without pods, needs nothing but Go:
+//
 //	k8snode api --dir DIR     etcd and kube-apiserver, until the standard input closes or SIGTERM
 //
-// api prints the line "ready" when the API answers, and leaves DIR/kubeconfig,
+// It prints the line "ready" when the API answers, and leaves DIR/kubeconfig,
 // DIR/kube-apiserver.pid, DIR/etcd.pid and a log of each. Whoever of the two is killed comes
 // back with its data, at its old port. They end with k8snode, in whatever way it ends.
+//
+// A whole node needs root and what Debian has of containers, which it installs:
+//
+//	k8snode up --dir DIR                        start it, in a directory that is new or empty
+//	k8snode image --dir DIR NAME PROGRAM …      an image of static programs
+//	k8snode exec --dir DIR -- COMMAND           run something within it
+//	k8snode down --dir DIR                      end it and remove all of it
+//
+// up ends when the node takes pods, and prints what a shell must know to use kubectl. Package
+// node tells what the node is made of, docs/kubernetes-node.md what was seen on it.
 package main
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"os"
 	"os/signal"
@@ -22,11 +35,8 @@ import (
 	"kaas.dev/kaas/deploy/k8snode/programs"
 )
 
-//go:embed go.mod
-var goMod []byte
-
-//go:embed go.sum
-var goSum []byte
+//go:embed go.mod go.sum coredns.mod coredns.sum pause/main.go
+var module embed.FS
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -44,12 +54,13 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(buildCommand(), missingCommand(), apiCommand())
+	root.AddCommand(buildCommand(), missingCommand(), apiCommand(), upCommand(), downCommand(), execCommand(), imageCommand(),
+		insideCommand(), kubeCommand())
 	return root
 }
 
 func openPrograms() (*programs.Set, error) {
-	return programs.Open(programs.Set{Mod: goMod, Sum: goSum, Log: os.Stderr})
+	return programs.Open(programs.Set{Files: module, Log: os.Stderr})
 }
 
 // named are the programs that a command line names; all of them, if none.

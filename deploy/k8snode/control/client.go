@@ -20,7 +20,7 @@ const (
 // await returns when the API server says that it is ready and the namespace that everybody
 // takes for granted is there.
 func (p *Plane) await(ctx context.Context) error {
-	client, err := p.client()
+	client, err := p.Client()
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,8 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-func (p *Plane) client() (*http.Client, error) {
+// Client is the administrator's.
+func (p *Plane) Client() (*http.Client, error) {
 	pair, err := tls.LoadX509KeyPair(p.authority.File("admin.crt"), p.authority.File("admin.key"))
 	if err != nil {
 		return nil, err
@@ -72,10 +73,11 @@ func (p *Plane) client() (*http.Client, error) {
 	}}, nil
 }
 
-// writeKubeconfig writes one that needs no other file.
-func (p *Plane) writeKubeconfig() error {
+// WriteKubeconfig writes a kubeconfig that needs no other file, for the holder of a
+// certificate of the authority's.
+func (p *Plane) WriteKubeconfig(file, holder string) error {
 	data := map[string][]byte{} // JSON encodes bytes in base64, as the format has them
-	for _, name := range []string{"ca.crt", "admin.crt", "admin.key"} {
+	for _, name := range []string{"ca.crt", holder + ".crt", holder + ".key"} {
 		b, err := p.authority.Read(name)
 		if err != nil {
 			return err
@@ -86,16 +88,16 @@ func (p *Plane) writeKubeconfig() error {
 	b, err := json.MarshalIndent(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": "kaas",
 		"clusters": []object{{"name": "kaas", "cluster": object{"server": p.URL(), "certificate-authority-data": data["ca.crt"]}}},
-		"users": []object{{"name": "admin", "user": object{
-			"client-certificate-data": data["admin.crt"], "client-key-data": data["admin.key"]}}},
-		"contexts": []object{{"name": "kaas", "context": object{"cluster": "kaas", "user": "admin"}}},
+		"users": []object{{"name": holder, "user": object{
+			"client-certificate-data": data[holder+".crt"], "client-key-data": data[holder+".key"]}}},
+		"contexts": []object{{"name": "kaas", "context": object{"cluster": "kaas", "user": holder}}},
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
-	fresh := p.Kubeconfig() + ".new"
+	fresh := file + ".new"
 	if err := os.WriteFile(fresh, append(b, '\n'), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(fresh, p.Kubeconfig())
+	return os.Rename(fresh, file)
 }

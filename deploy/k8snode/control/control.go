@@ -118,7 +118,7 @@ func (p *Plane) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.certificates(), p.writeKubeconfig())
+	return errors.Join(p.certificates(), p.WriteKubeconfig(p.Kubeconfig(), "admin"))
 }
 
 func (p *Plane) certificates() error {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,23 +29,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packages are the programs by name.
-var packages = map[string]string{
-	"etcd":                    "go.etcd.io/etcd/server/v3",
-	"kube-apiserver":          "k8s.io/kubernetes/cmd/kube-apiserver",
-	"kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-	"kube-proxy":              "k8s.io/kubernetes/cmd/kube-proxy",
-	"kube-scheduler":          "k8s.io/kubernetes/cmd/kube-scheduler",
-	"kubelet":                 "k8s.io/kubernetes/cmd/kubelet",
+// program is what it is made from: a package, the module file that says in which versions, and
+// a directory of sources, if it is one of ours.
+type program struct{ pkg, mod, source string }
+
+var known = map[string]program{
+	"coredns":                 {"github.com/coredns/coredns", "coredns.mod", ""},
+	"etcd":                    {"go.etcd.io/etcd/server/v3", "go.mod", ""},
+	"kube-apiserver":          {"k8s.io/kubernetes/cmd/kube-apiserver", "go.mod", ""},
+	"kube-controller-manager": {"k8s.io/kubernetes/cmd/kube-controller-manager", "go.mod", ""},
+	"kube-proxy":              {"k8s.io/kubernetes/cmd/kube-proxy", "go.mod", ""},
+	"kube-scheduler":          {"k8s.io/kubernetes/cmd/kube-scheduler", "go.mod", ""},
+	"kubectl":                 {"k8s.io/kubernetes/cmd/kubectl", "go.mod", ""},
+	"kubelet":                 {"k8s.io/kubernetes/cmd/kubelet", "go.mod", ""},
+	"pause":                   {"./pause", "go.mod", "pause"},
 }
 
 const compilerFlags = "all=-N -l"
 
-// Set is the programs of one go.mod.
+// Set is the programs of one version of Kubernetes.
 type Set struct {
-	Mod, Sum []byte    // go.mod and go.sum
-	Cache    string    // a directory of ours
-	Log      io.Writer // what is being built
+	Files fs.FS     // module files, sums, and our sources
+	Cache string    // a directory of ours
+	Log   io.Writer // what is being built
 
 	version string // of Kubernetes
 }
@@ -53,7 +60,11 @@ var versionRE = regexp.MustCompile(`(?m)^\s*(?:require )?k8s\.io/kubernetes (v\S
 
 // Open finds out the version. Without a cache directory the user's is taken.
 func Open(s Set) (*Set, error) {
-	m := versionRE.FindSubmatch(s.Mod)
+	mod, err := fs.ReadFile(s.Files, "go.mod")
+	if err != nil {
+		return nil, err
+	}
+	m := versionRE.FindSubmatch(mod)
 	if m == nil {
 		return nil, errors.New("go.mod names no version of k8s.io/kubernetes")
 	}
@@ -71,7 +82,7 @@ func Open(s Set) (*Set, error) {
 // Names are those of all programs, in order.
 func Names() []string {
 	var names []string
-	for name := range packages {
+	for name := range known {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -87,14 +98,18 @@ func (s *Set) Path(name string) string { return filepath.Join(s.dir(), name) }
 func (s *Set) Missing(names ...string) ([]string, error) {
 	var missing []string
 	for _, name := range names {
-		if packages[name] == "" {
+		if _, ok := known[name]; !ok {
 			return nil, fmt.Errorf("no program %q; there are: %s", name, strings.Join(Names(), " "))
 		}
 		key, err := os.ReadFile(s.Path(name) + ".key")
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
-		if string(key) != s.key(name) {
+		want, err := s.key(name)
+		if err != nil {
+			return nil, err
+		}
+		if string(key) != want {
 			missing = append(missing, name)
 		}
 	}
@@ -149,25 +164,28 @@ func (s *Set) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// module lays out a module for Go to build in, which is our go.mod and nothing else. So the
-// program needs no source tree where it runs.
+// module lays out a module for Go to build in. So the program needs no source tree where it
+// runs.
 func (s *Set) module() (string, error) {
 	dir := filepath.Join(s.dir(), "module")
-	return dir, errors.Join(
-		os.MkdirAll(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, "go.mod"), s.Mod, 0o644),
-		os.WriteFile(filepath.Join(dir, "go.sum"), s.Sum, 0o644),
-	)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.CopyFS(dir, s.Files)
 }
 
 func (s *Set) build(ctx context.Context, module, name string) error {
-	fmt.Fprintf(s.Log, "building %s of Kubernetes %s, which takes minutes where it has not been built before\n", name, s.version)
-	key := s.Path(name) + ".key"
-	if err := os.Remove(key); err != nil && !errors.Is(err, os.ErrNotExist) {
+	fmt.Fprintf(s.Log, "building %s, which takes minutes where it has not been built before\n", name)
+	key, err := s.key(name)
+	if err != nil {
 		return err
 	}
-	fresh := s.Path(name) + ".new"
-	cmd := exec.CommandContext(ctx, "go", "build", "-gcflags="+compilerFlags, "-ldflags="+s.linkerFlags(), "-o", fresh, packages[name])
+	keyFile, fresh := s.Path(name)+".key", s.Path(name)+".new"
+	if err := os.Remove(keyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	p := known[name]
+	cmd := exec.CommandContext(ctx, "go", "build", "-modfile="+p.mod, "-gcflags="+compilerFlags, "-ldflags="+s.linkerFlags(), "-o", fresh, p.pkg)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
 	cmd.Stdout, cmd.Stderr = s.Log, s.Log
@@ -177,7 +195,7 @@ func (s *Set) build(ctx context.Context, module, name string) error {
 	if err := os.Rename(fresh, s.Path(name)); err != nil {
 		return err
 	}
-	return os.WriteFile(key, []byte(s.key(name)), 0o644)
+	return os.WriteFile(keyFile, []byte(key), 0o644)
 }
 
 // linkerFlags leave out what only a debugger needs, and tell the programs their version:
@@ -191,10 +209,21 @@ func (s *Set) linkerFlags() string {
 	return flags
 }
 
-func (s *Set) key(name string) string {
+// key is of everything that a program is made from.
+func (s *Set) key(name string) (string, error) {
+	p := known[name]
 	h := sha256.New()
-	for _, part := range []string{packages[name], string(s.Mod), string(s.Sum), runtime.Version(), runtime.GOARCH, compilerFlags, s.linkerFlags()} {
-		fmt.Fprintf(h, "%d %s\n", len(part), part)
+	fmt.Fprintf(h, "%q", []string{p.pkg, runtime.Version(), runtime.GOARCH, compilerFlags, s.linkerFlags()})
+	files := []string{p.mod, strings.TrimSuffix(p.mod, "mod") + "sum"}
+	if p.source != "" {
+		files = append(files, p.source+"/main.go")
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	for _, file := range files {
+		b, err := fs.ReadFile(s.Files, file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%q", b)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -2,17 +2,23 @@ package programs
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/fstest"
 )
 
 const mod = "module m\n\nrequire k8s.io/kubernetes v1.2.3\n"
 
+func files(mod string) fs.FS {
+	return fstest.MapFS{"go.mod": {Data: []byte(mod)}, "go.sum": {}}
+}
+
 func open(t *testing.T, cache, mod string) *Set {
 	t.Helper()
-	s, err := Open(Set{Mod: []byte(mod), Cache: cache, Log: &bytes.Buffer{}})
+	s, err := Open(Set{Files: files(mod), Cache: cache, Log: &bytes.Buffer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +42,11 @@ func TestAProgramIsBuiltAgainWhenWhatItIsMadeOfChanges(t *testing.T) {
 	if err := os.MkdirAll(s.dir(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.Path("etcd")+".key", []byte(s.key("etcd")), 0o644); err != nil {
+	key, err := s.key("etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Path("etcd")+".key", []byte(key), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	missing(s, "kubelet")
@@ -47,7 +57,7 @@ func TestOnlyWhatIsKnownIsBuilt(t *testing.T) {
 	if _, err := open(t, t.TempDir(), mod).Missing("kubeletter"); err == nil {
 		t.Error("a program that is not there is not missed")
 	}
-	if _, err := Open(Set{Mod: []byte("module m\n")}); err == nil {
+	if _, err := Open(Set{Files: files("module m\n")}); err == nil {
 		t.Error("a go.mod without Kubernetes has a version of it")
 	}
 }
