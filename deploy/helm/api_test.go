@@ -1,0 +1,110 @@
+package helm
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// startAPI starts an API server, which ends with the test.
+func startAPI(t *testing.T) *dynamic.DynamicClient {
+	t.Helper()
+	bin, dir := filepath.Join(t.TempDir(), "k8snode"), t.TempDir()
+	if out, err := exec.Command("go", "build", "-C", "../k8snode", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(bin, "api", "--dir", dir)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &bytes.Buffer{}
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Logf("the API server ended with %v\n%s", err, said)
+		}
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the API server said %q: %v", line, err)
+	}
+	kubeconfig, err := os.ReadFile(filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// at is where objects of a kind are in the API.
+func at(client dynamic.Interface, o *unstructured.Unstructured) dynamic.ResourceInterface {
+	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	if o.GetNamespace() == "" {
+		return client.Resource(plural)
+	}
+	return client.Resource(plural).Namespace(o.GetNamespace())
+}
+
+// TestTheAPITakesIt has the API server itself judge every manifest, with nothing in it that it
+// does not know.
+func TestTheAPITakesIt(t *testing.T) {
+	client := startAPI(t)
+	home := &unstructured.Unstructured{}
+	home.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	home.SetName(namespace)
+	if _, err := at(client, home).Create(t.Context(), home, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+	for name, v := range variants(t) {
+		objects := manifests(t, v)
+		for _, o := range objects {
+			if o.GetKind() == "ServiceMonitor" {
+				continue // of an operator that is not there
+			}
+			if _, err := at(client, o).Create(t.Context(), o, dry); err != nil {
+				t.Errorf("%s: %s %s: %v", name, o.GetKind(), o.GetName(), err)
+			}
+		}
+		spoilt := named(t, objects, "StatefulSet", fullname(v)).DeepCopy()
+		if err := unstructured.SetNestedField(spoilt.Object, "Paralel", "spec", "podManagementPolicy"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := at(client, spoilt).Create(t.Context(), spoilt, dry); err == nil {
+			t.Errorf("%s: the API server takes anything", name)
+		}
+	}
+}
+
+// fullname is what the chart calls its objects.
+func fullname(v map[string]any) string {
+	if name, ok := v["fullnameOverride"].(string); ok {
+		return name
+	}
+	return release
+}
