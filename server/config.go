@@ -44,6 +44,7 @@ type Config struct {
 	Rack       string
 	Listeners  []Endpoint
 	Advertised []Endpoint // by the listener's name; of one that is missing see advertisesUsed
+	Services   []Endpoint // whose load balancers are advertised; the host is the Service's name
 	// InterBroker is the name of the listener that brokers use among themselves.
 	InterBroker string
 	betweenSec  string            // security.inter.broker.protocol, if it is given

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,21 +51,45 @@ func endpoints(s string, needHost bool) ([]Endpoint, error) {
 	return out, nil
 }
 
-// endpoint parses one listener. As in Kafka, names are the same in upper and lower case.
+// endpoint parses one listener. As in Kafka, names are the same in upper and lower case, and
+// an IPv6 address need not stand in brackets.
 func endpoint(s string) (Endpoint, error) {
 	name, addr, ok := strings.Cut(s, "://")
 	if !ok || !listenerName.MatchString(name) {
 		return Endpoint{}, fmt.Errorf("%q is not NAME://HOST:PORT", s)
 	}
 	host, port, err := net.SplitHostPort(addr)
+	if last := strings.LastIndexByte(addr, ':'); err != nil && last > 0 && bareIPv6(addr[:last]) {
+		host, port, err = addr[:last], addr[last+1:], nil
+	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("%q is not NAME://HOST:PORT", s)
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
+	n, err := portOf(port)
 	if err != nil {
-		return Endpoint{}, fmt.Errorf("%q: port %q is not a number from 0 to 65535", s, port)
+		return Endpoint{}, fmt.Errorf("%q: %w", s, err)
 	}
-	return Endpoint{Name: strings.ToUpper(name), Host: host, Port: int32(n)}, nil
+	return Endpoint{Name: strings.ToUpper(name), Host: host, Port: n}, nil
+}
+
+func bareIPv6(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && a.Is6()
+}
+
+// portOf reads a port. Two numbers may be added: where each broker has its own, one setting
+// says so for all of them, 31090+NODE_ID.
+func portOf(s string) (int32, error) {
+	first, more, sum := strings.Cut(s, "+")
+	if !sum {
+		more = "0"
+	}
+	a, err := strconv.ParseUint(first, 10, 16)
+	b, berr := strconv.ParseUint(more, 10, 31)
+	if errors.Join(err, berr) != nil || a+b > math.MaxUint16 {
+		return 0, fmt.Errorf("port %q is not a number from 0 to 65535", s)
+	}
+	return int32(a + b), nil
 }
 
 func endpointNamed(eps []Endpoint, name string) *Endpoint {
@@ -85,6 +110,14 @@ func setAdvertised(c *Config, s string) (err error) {
 		return nil
 	}
 	c.Advertised, err = endpoints(s, true)
+	return err
+}
+
+func setServices(c *Config, s string) (err error) {
+	c.Services = nil
+	if strings.TrimSpace(s) != "" {
+		c.Services, err = endpoints(s, true)
+	}
 	return err
 }
 
@@ -146,9 +179,19 @@ func checkListeners(c *Config) (key string, err error) {
 		}
 		c.setConnections(ep)
 	}
-	for _, ep := range c.Advertised {
-		if endpointNamed(c.Listeners, ep.Name) == nil {
-			return "advertised.listeners", fmt.Errorf("listeners has none that is called %s", ep.Name)
+	for _, told := range []struct {
+		key string
+		eps []Endpoint
+	}{{"advertised.listeners", c.Advertised}, {"advertised.services", c.Services}} {
+		for _, ep := range told.eps {
+			if endpointNamed(c.Listeners, ep.Name) == nil {
+				return told.key, fmt.Errorf("listeners has none that is called %s", ep.Name)
+			}
+		}
+	}
+	for _, ep := range c.Services {
+		if endpointNamed(c.Advertised, ep.Name) != nil {
+			return "advertised.services", fmt.Errorf("advertised.listeners has %s, too", ep.Name)
 		}
 	}
 	if key, err := c.setBetween(); err != nil {

@@ -128,12 +128,13 @@ func TestConfigEveryKeyReachesSomething(t *testing.T) {
 		"broker.rack":                 {"r1", func(c *Config) bool { return (&Node{cfg: c}).options().Rack == "r1" }},
 		"listeners":                   {"PLAINTEXT://h:1", func(c *Config) bool { return c.Listeners[0].address() == "h:1" }},
 		"advertised.listeners":        {"PLAINTEXT://h:2", func(c *Config) bool { return c.Advertised[0].address() == "h:2" && !c.advertisesUsed(&c.Listeners[0]) }},
-		"log.dirs":                    {"/x", func(c *Config) bool { return c.LogDir == "/x" }},       // TestProcessRefusals
-		"http.listeners":              {"h:3", func(c *Config) bool { return c.HTTP == "h:3" }},       // TestHTTP
-		"cluster.id":                  {"abc", func(c *Config) bool { return c.ClusterID == "abc" }},  // TestProcessRefusals
-		"log.level":                   {"warn", func(c *Config) bool { return c.LogLevel == 4 }},      // cmd/kaas
-		"auto.create.topics.enable":   {"false", func(c *Config) bool { return !c.AutoCreateTopics }}, // TestAutoCreate
-		"num.partitions":              {"9", func(c *Config) bool { return c.NumPartitions == 9 }},    // TestAutoCreate
+		"advertised.services":         {"PLAINTEXT://s:9", func(c *Config) bool { return c.Services[0].address() == "s:9" }}, // TestStartWaitsForItsAddress
+		"log.dirs":                    {"/x", func(c *Config) bool { return c.LogDir == "/x" }},                              // TestProcessRefusals
+		"http.listeners":              {"h:3", func(c *Config) bool { return c.HTTP == "h:3" }},                              // TestHTTP
+		"cluster.id":                  {"abc", func(c *Config) bool { return c.ClusterID == "abc" }},                         // TestProcessRefusals
+		"log.level":                   {"warn", func(c *Config) bool { return c.LogLevel == 4 }},                             // cmd/kaas
+		"auto.create.topics.enable":   {"false", func(c *Config) bool { return !c.AutoCreateTopics }},                        // TestAutoCreate
+		"num.partitions":              {"9", func(c *Config) bool { return c.NumPartitions == 9 }},                           // TestAutoCreate
 		"log.flush.interval.messages": {"2", func(c *Config) bool { return c.partitionConfig(topic).FlushMessages == 2 }},
 		"producer.id.expiration.ms":   {"3000", func(c *Config) bool { return c.partitionConfig(topic).ProducerExpiry == 3*time.Second }},
 		"transactional.id.expiration.ms": {"4000", func(c *Config) bool {

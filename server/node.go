@@ -68,7 +68,10 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
 func (n *Node) open(ctx context.Context) error {
 	v, err := openVolume(n.cfg, n.log)
 	if err != nil {
-		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, err)
+		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, substrate.Denied(n.cfg.LogDir, err))
+	}
+	if n.cfg, err = n.cfg.findServices(ctx, n.log, func(why error) { n.waits.Store(&why) }); err != nil {
+		return err
 	}
 	n.logIn()
 	opt := n.options()
@@ -77,7 +80,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.broker, err = coordinator.Start(ctx, v, opt)
 	if err != nil {
-		return err
+		return substrate.Denied(n.cfg.LogDir, err)
 	}
 	n.metrics.watchCleaner(n.broker.CleanerStats)
 	n.ready.Store(n.broker)

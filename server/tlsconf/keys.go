@@ -41,13 +41,13 @@ const (
 // listener alone.
 var Keys = []Key{
 	{keystoreType, "JKS", Text, "What holds the key and its certificates: PEM, PKCS12 or JKS."},
-	{keystoreLocation, "", Text, "File of the key and its certificates. It is read again when it changes."},
+	{keystoreLocation, "", Text, "File of the key and its certificates. Of PEM there may be several, with commas between them. It is read again when it changes."},
 	{keystorePassword, "", Password, "Password of a PKCS12 or JKS file."},
 	{keyPassword, "", Password, "Password of the key itself: of an encrypted PEM key, or of a key in a JKS file."},
 	{keystoreKey, "", Password, "The private key itself, as PEM."},
 	{keystoreChain, "", Password, "The certificates of ssl.keystore.key, its own first, as PEM."},
 	{trustType, "JKS", Text, "What holds the certificates that others' have to lead to: PEM, PKCS12 or JKS."},
-	{trustLocation, "", Text, "File of the certificates that others' have to lead to. Empty: the host's. It is read again when it changes."},
+	{trustLocation, "", Text, "File of the certificates that others' have to lead to, or several of PEM. Empty: the host's. It is read again when it changes."},
 	{trustPassword, "", Password, "Password of a PKCS12 or JKS file."},
 	{trustCerts, "", Password, "The certificates themselves, as PEM."},
 	{clientAuth, "none", Text, "Whether clients show a certificate: none, requested or required. For SASL_SSL listeners only as listener.name.NAME.ssl.client.auth."},

@@ -1,6 +1,7 @@
 package tlsconf
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/sha256"
 	"crypto/tls"
@@ -32,17 +33,23 @@ type material struct {
 
 // read takes what the settings name.
 func (s *Settings) read() (c contents, err error) {
-	if s.keys.location != "" {
-		if c.keys, err = hostfile.Read(s.keys.location, fileMax); err != nil {
-			return c, s.fileError(keystoreLocation, s.keys.location, err)
-		}
+	if c.keys, err = s.readFiles(&s.keys, keystoreLocation); err != nil {
+		return c, err
 	}
-	if s.trust.location != "" {
-		if c.trust, err = hostfile.Read(s.trust.location, fileMax); err != nil {
-			return c, s.fileError(trustLocation, s.trust.location, err)
+	c.trust, err = s.readFiles(&s.trust, trustLocation)
+	return c, err
+}
+
+func (s *Settings) readFiles(from *source, key string) ([]byte, error) {
+	var parts [][]byte
+	for _, file := range from.files() {
+		b, err := hostfile.Read(file, fileMax)
+		if err != nil {
+			return nil, s.fileError(key, file, err)
 		}
+		parts = append(parts, b)
 	}
-	return c, nil
+	return bytes.Join(parts, []byte("\n")), nil
 }
 
 func (s *Settings) fileError(key, file string, err error) error {

@@ -41,6 +41,18 @@ type source struct {
 	chain    secret
 }
 
+// files are what the location names: of PEM there may be several, for keys and certificates are
+// often kept in a file each.
+func (s *source) files() []string {
+	if s.kind == "PEM" {
+		return items(s.location)
+	}
+	if s.location == "" {
+		return nil
+	}
+	return []string{s.location}
+}
+
 func (s *source) given() bool { return s.location != "" || s.chain != nil }
 
 // Settings are those of one listener, or of a client, checked.

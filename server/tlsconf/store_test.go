@@ -1,6 +1,7 @@
 package tlsconf
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -93,11 +94,13 @@ func TestStoresOfEveryKind(t *testing.T) {
 		"inline": {trustType: "PEM", trustCerts: strings.ReplaceAll(string(ca.CertPEM()), "\n", " ")},
 		"PKCS12": {trustType: "PKCS12", trustLocation: put(t, dir, "ca.p12", ca.TrustPKCS12(t, "tp")), trustPassword: "tp"},
 		"JKS":    {trustLocation: put(t, dir, "ca.jks", ca.TrustJKS(t, "secret-tp")), trustPassword: "secret-tp"},
+		"two":    {trustType: "PEM", trustLocation: put(t, dir, "other.pem", testcerts.Authority(t, "other").CertPEM()) + "," + put(t, dir, "ca2.pem", ca.CertPEM())},
 		"told":   {trustType: "JKS", trustLocation: put(t, dir, "told.p12", ca.TrustPKCS12(t, "tp")), trustPassword: "tp"}, // Java looks, too
 	}
 	keys := map[string]map[string]string{
 		"PEM":       {keystoreType: "PEM", keystoreLocation: put(t, dir, "b.pem", broker.PEM(t, ""))},
 		"encrypted": {keystoreType: "pem", keystoreLocation: put(t, dir, "e.pem", broker.PEM(t, "kp")), keyPassword: "kp"},
+		"two":       {keystoreType: "PEM", keystoreLocation: put(t, dir, "tls.crt", bytes.TrimSpace(broker.CertPEM())) + ", " + put(t, dir, "tls.key", broker.KeyPEM(t, ""))},
 		"inline": {keystoreType: "PEM", keystoreKey: strings.ReplaceAll(string(broker.KeyPEM(t, "")), "\n", " "),
 			keystoreChain: strings.ReplaceAll(string(broker.CertPEM()), "\n", "")},
 		"inline encrypted": {keystoreType: "PEM", keystoreKey: string(broker.KeyPEM(t, "kp")), keystoreChain: string(broker.CertPEM()), keyPassword: "kp"},

@@ -66,13 +66,8 @@ func notices(stores []*Store, log *slog.Logger) (<-chan fsnotify.Event, <-chan e
 	return w.Events, w.Errors, func() { w.Close() }
 }
 
-func (s *Settings) files() (out []string) {
-	for _, f := range []string{s.keys.location, s.trust.location} {
-		if f != "" {
-			out = append(out, f)
-		}
-	}
-	return out
+func (s *Settings) files() []string {
+	return append(s.keys.files(), s.trust.files()...)
 }
 
 func refreshAll(stores []*Store, log *slog.Logger) {
