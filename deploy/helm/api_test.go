@@ -61,6 +61,32 @@ func startAPI(t *testing.T) *dynamic.DynamicClient {
 	return client
 }
 
+// besides are the manifests that stand beside the chart, and no part of it.
+func besides(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for _, pattern := range []string{"../*.yaml", "../storageclasses/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := decode(t, file, string(b))
+			for _, o := range objects {
+				if o.GetKind() == "Job" {
+					o.SetNamespace(namespace)
+				}
+			}
+			all = append(all, objects...)
+		}
+	}
+	return all
+}
+
 // at is where objects of a kind are in the API.
 func at(client dynamic.Interface, o *unstructured.Unstructured) dynamic.ResourceInterface {
 	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
@@ -81,6 +107,11 @@ func TestTheAPITakesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+	for _, o := range besides(t) {
+		if _, err := at(client, o).Create(t.Context(), o, dry); err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
 	for name, v := range variants(t) {
 		objects := manifests(t, v)
 		for _, o := range objects {

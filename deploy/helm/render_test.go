@@ -95,24 +95,30 @@ func manifests(t *testing.T, v map[string]any) []*unstructured.Unstructured {
 		if !strings.HasSuffix(name, ".yaml") {
 			continue
 		}
-		for dec := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
-			o := &unstructured.Unstructured{}
-			err := dec.Decode(&o.Object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", name, err, text)
-			}
-			if len(o.Object) > 0 {
-				objects = append(objects, o)
-			}
-		}
+		objects = append(objects, decode(t, name, text)...)
 	}
 	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(strings.Compare(a.GetKind(), b.GetKind()), strings.Compare(a.GetName(), b.GetName()))
 	})
 	return objects
+}
+
+// decode reads the objects of a file.
+func decode(t *testing.T, name, text string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	for dec := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := dec.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
+		}
+	}
 }
 
 // named finds an object.
