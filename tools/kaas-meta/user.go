@@ -156,7 +156,7 @@ func (a *app) addUser(ctx context.Context, name, password string, ms []projectio
 	if err != nil {
 		return err
 	}
-	pos, err := users.Apply(ctx, v, asUser(), fmt.Sprintf("user %q added offline", name), func(*projections.Cluster) ([]projections.Fact, error) { return facts, nil })
+	pos, err := users.Apply(ctx, v, asUser(), fmt.Sprintf("user %q added offline", name), users.Add(facts...))
 	if err != nil {
 		return err
 	}
@@ -222,18 +222,7 @@ func (a *app) deleteUser(ctx context.Context, v *substrate.Volume, name string, 
 	if len(only) == 0 {
 		only = []projections.ScramMechanism{projections.ScramSHA256, projections.ScramSHA512}
 	}
-	found := false
-	pos, err := users.Apply(ctx, v, asUser(), fmt.Sprintf("user %q removed offline", name), func(c *projections.Cluster) (out []projections.Fact, err error) {
-		for _, m := range only {
-			if c.ScramCredential(name, m) != nil {
-				out = append(out, &projections.ScramCredentialRemoved{User: name, Mechanism: m})
-			}
-		}
-		if found = found || len(out) > 0; !found {
-			return nil, fmt.Errorf("user %q has no such credential", name)
-		}
-		return out, nil
-	})
+	pos, err := users.Apply(ctx, v, asUser(), fmt.Sprintf("user %q removed offline", name), users.Remove(name, only))
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,32 @@ type Who struct {
 // more than once, also for what it has made itself.
 type Change func(*projections.Cluster) ([]projections.Fact, error)
 
-// Apply has a change made, and returns the position of its entry, zero where nothing was to be
-// changed. Errors of the change itself are returned as they are.
+// Add gives users credentials.
+func Add(credentials ...projections.Fact) Change {
+	return func(*projections.Cluster) ([]projections.Fact, error) { return credentials, nil }
+}
+
+// ErrNoCredential is for a user who has nothing that could be removed.
+var ErrNoCredential = errors.New("has no such credential")
+
+// Remove takes a user's credentials for some mechanisms away.
+func Remove(user string, of []projections.ScramMechanism) Change {
+	found := false
+	return func(c *projections.Cluster) (out []projections.Fact, err error) {
+		for _, m := range of {
+			if c.ScramCredential(user, m) != nil {
+				out = append(out, &projections.ScramCredentialRemoved{User: user, Mechanism: m})
+			}
+		}
+		if found = found || len(out) > 0; !found {
+			return nil, fmt.Errorf("user %q %w", user, ErrNoCredential)
+		}
+		return out, nil
+	}
+}
+
+// Apply has a change made, and returns the position of its entry. Errors of the change itself are
+// returned as they are.
 func Apply(ctx context.Context, v *substrate.Volume, who Who, reason string, change Change) (substrate.Position, error) {
 	var err error
 	for try := range mostTries {
@@ -74,15 +98,6 @@ func once(ctx context.Context, v *substrate.Volume, who Who, reason string, chan
 	if err := metalog.Ensure(v, stream, schema, "cluster begun", who.Now()); err != nil {
 		return substrate.Position{}, err
 	}
-	snap, _, err := metalog.ReadState(ctx, v, stream, schema)
-	if err != nil {
-		return substrate.Position{}, err
-	}
-	if fs, err := change(snap.State); err != nil {
-		return substrate.Position{}, &refused{err}
-	} else if len(fs) == 0 {
-		return substrate.Position{}, nil
-	}
 	s, err := v.OpenSession(substrate.Identity{Role: Role, NodeID: node, Host: who.Host, PID: who.PID, Started: who.Now()})
 	if err != nil {
 		return substrate.Position{}, err
@@ -98,6 +113,8 @@ func once(ctx context.Context, v *substrate.Volume, who Who, reason string, chan
 	if err != nil {
 		return substrate.Position{}, err
 	}
+	// An epoch begins with an entry though there be nothing to change, and a Check covers it before
+	// there is an answer: also that there was nothing to do rests on renames, and on no read.
 	pos, err := w.Publish(ctx, reason, func(c *projections.Cluster) ([]metalog.Event, error) {
 		fs, err := change(c)
 		if err != nil {
@@ -105,11 +122,11 @@ func once(ctx context.Context, v *substrate.Volume, who Who, reason string, chan
 		}
 		return projections.NewEvents(fs...)
 	})
-	if err != nil {
+	if no := (*refused)(nil); err != nil && !errors.As(err, &no) {
 		return pos, errors.Join(err, w.Abandon(end))
 	}
 	_ = w.Close(end) // without a closed entry the next owner seals this session, and that is all
-	return pos, nil
+	return pos, err
 }
 
 func claim(ctx context.Context, v *substrate.Volume, stream string, s *substrate.Session, schema *metalog.Schema[*projections.Cluster], who Who) (*metalog.Writer[*projections.Cluster], error) {
