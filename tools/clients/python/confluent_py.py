@@ -9,12 +9,48 @@ import scenario
 from scenario import Record
 
 
+def secured(way):
+    base = {"security.protocol": "ssl", "ssl.ca.location": way["ca"]}
+    if way.get("cert"):
+        base |= {"ssl.certificate.location": way["cert"], "ssl.key.location": way["key"]}
+    if "mechanism" not in way:
+        return base
+    base |= {"security.protocol": "sasl_ssl", "sasl.mechanism": way["mechanism"]}
+    if way["mechanism"] == "OAUTHBEARER":
+        with open(way["token"]) as f:
+            token = f.read().strip()
+        return base | {"oauth_cb": lambda _: (token, time.time() + 3600)}
+    return base | {"sasl.username": way["user"], "sasl.password": way["password"]}
+
+
+def get_in(base):
+    """Raises the error that authentication came to: what the client is then asked for just comes to no end."""
+    heard = []
+    p = Producer({**base, "error_cb": heard.append})
+    deadline = time.monotonic() + 15
+    while True:
+        p.poll(0)
+        try:
+            p.list_topics(timeout=0.5)
+            return
+        except KafkaException:
+            p.poll(0)
+            for e in heard:
+                if e.code() == KafkaError._AUTHENTICATION:
+                    raise KafkaException(e)
+            if time.monotonic() > deadline:
+                raise
+
+
 class Client:
     name = "confluent-py"
     skip = {"delete group offsets": "it does not have the request"}
 
-    def __init__(self, bootstrap):
+    def __init__(self, bootstrap, way=None):
         self.base = {"bootstrap.servers": ",".join(bootstrap), "reconnect.backoff.max.ms": 500}
+        if way:
+            self.base |= secured(way)
+            get_in(self.base)
         self.adm = AdminClient(self.base)
 
     @staticmethod
@@ -22,7 +58,7 @@ class Client:
         if not isinstance(e, KafkaException):
             return 0
         code = e.args[0].code()
-        return 90 if code == KafkaError._FENCED else code
+        return {KafkaError._FENCED: 90, KafkaError._AUTHENTICATION: 58}.get(code, code)
 
     # Data.
 

@@ -35,7 +35,7 @@ import (
 // they are to be, and nothing that a client was told is done is undone.
 func TestSweepRunning(t *testing.T) {
 	var total runningStats
-	sweep.Run(t, 100, func(seed int64) error {
+	sweep.Run(t, 40, func(seed int64) error {
 		st, err := runningSweep(t, seed, false)
 		total.killed += st.killed
 		total.made += st.made
