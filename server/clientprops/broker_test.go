@@ -150,7 +150,7 @@ func TestBroker(t *testing.T) {
 		"a token that is over": {b.sasl, []string{sasl + "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url=file://" + write(t, "token", []byte(b.token(t, -time.Hour))), trust}, "the token has expired at"},
 		"no certificate":       {b.mtls, []string{"security.protocol=SSL", trust}, "certificate required"},
 		"untrusted broker":     {b.mtls, []string{"security.protocol=SSL", "ssl.truststore.type=PEM", "ssl.truststore.location=" + write(t, "o.pem", stranger.CertPEM())}, "certificate signed by unknown authority"},
-		"no TLS":               {b.plain, []string{"security.protocol=SSL", trust}, "is TLS misconfigured"},
+		"no TLS":               {b.plain, []string{"security.protocol=SSL", trust}, "unable to dial"}, // which end of the connection is seen first is chance
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := b.ask(t, tc.addr, tc.lines...)

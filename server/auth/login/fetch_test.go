@@ -131,11 +131,11 @@ func TestGrantFails(t *testing.T) {
 		want   string
 		passes bool
 	}{
-		"refused":        {status(401, `{"error":"invalid_client","error_description":"`+oddSecret+`"}`), "HTTP status 401, invalid_client", false},
-		"refused, oddly": {status(400, `{"error":"`+oddSecret+`"}`), "HTTP status 400", false},
-		"no JSON":        {status(403, oddSecret), "HTTP status 403", false},
-		"out of order":   {status(503, oddSecret), "HTTP status 503", true},
-		"too often":      {status(429, ""), "HTTP status 429", true},
+		"refused":       {status(401, `{"error":"invalid_client","error_description":"`+oddSecret+`"}`), "HTTP status 401, invalid_client", false},
+		"refused oddly": {status(400, `{"error":"`+oddSecret+`"}`), "HTTP status 400", false},
+		"no JSON":       {status(403, oddSecret), "HTTP status 403", false},
+		"out of order":  {status(503, oddSecret), "HTTP status 503", true},
+		"too often":     {status(429, ""), "HTTP status 429", true},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/token" {
 				t.Error("a redirect is followed, with the secret")
