@@ -16,6 +16,7 @@
 //	k8snode up --dir DIR                        start it, in a directory that is new or empty
 //	k8snode image --dir DIR NAME PROGRAM …      an image of static programs
 //	k8snode exec --dir DIR -- COMMAND           run something within it
+//	k8snode signal --dir DIR PROGRAM SIGNAL     a signal for one of its programs
 //	k8snode down --dir DIR                      end it and remove all of it
 //
 // up ends when the node takes pods, and prints what a shell must know to use kubectl. Package
@@ -54,7 +55,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(buildCommand(), missingCommand(), apiCommand(), upCommand(), downCommand(), execCommand(), imageCommand(),
+	root.AddCommand(buildCommand(), missingCommand(), apiCommand(), upCommand(), downCommand(), execCommand(), signalCommand(), imageCommand(),
 		insideCommand(), kubeCommand())
 	return root
 }

@@ -223,6 +223,30 @@ func TestThreePodsOnOneVolume(t *testing.T) {
 		})
 	})
 
+	t.Run("programs that are killed come back", func(t *testing.T) {
+		programs := []string{"containerd", "coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"}
+		for _, name := range programs {
+			output(t, exec.Command(c.bin, "signal", "--dir", c.dir, name, "KILL"))
+		}
+		// A new pod has need of all of them.
+		eventually(t, func() string {
+			if out, err := c.kubectlCommand("delete", "pod", "web-2", "--grace-period=1", "--wait=false").CombinedOutput(); err != nil {
+				return string(out)
+			}
+			return ""
+		})
+		eventually(t, func() string {
+			ip, err := fetch("http://" + ips["web-0"] + ":8080/lookup?name=web-2.web")
+			if err != nil || ip == ips["web-2"] {
+				return fmt.Sprintf("its name leads to %q (%v)", ip, err)
+			}
+			if got, err := fetch("http://" + ip + ":8080/"); got != "web-2" {
+				return fmt.Sprintf("at its new address answers %q (%v)", got, err)
+			}
+			return ""
+		})
+	})
+
 	t.Run("what is deleted is gone", func(t *testing.T) {
 		volume := c.get(t, "pvc/data", "{.spec.volumeName}")
 		output(t, c.kubectlCommand("delete", "-f", "testdata/web.yaml", "--timeout=240s"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -54,8 +55,27 @@ func enter(cmd *cobra.Command, dir string, args ...string) error {
 	if err != nil {
 		return err
 	}
+	return attached(inside)
+}
+
+func attached(inside *exec.Cmd) error {
 	inside.Stdin, inside.Stdout, inside.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return inside.Run()
+}
+
+func signalCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "signal --dir DIR PROGRAM SIGNAL", Short: "Send a signal to a program of a node, such as kubelet STOP", Args: cobra.ExactArgs(2)}
+	return withDir(cmd, func(cmd *cobra.Command, dir string, args []string) error {
+		n, err := node.At(dir)
+		if err != nil {
+			return err
+		}
+		inside, err := n.Signal(cmd.Context(), args[0], args[1])
+		if err != nil {
+			return err
+		}
+		return attached(inside)
+	})
 }
 
 func imageCommand() *cobra.Command {

@@ -37,6 +37,7 @@ type Plane struct {
 	Services string   // the range of cluster addresses
 	Names    []string // that the API server goes by besides its address
 	Args     []string // of the API server, in addition
+	Pids     string   // the directory of the pids, if it is another one
 
 	authority  *pki.Authority
 	port, etcd *process.Port
@@ -102,6 +103,9 @@ func (p *Plane) lock() (unlock func(), err error) {
 func (p *Plane) prepare() (err error) {
 	if p.Host == "" {
 		p.Host = loopback
+	}
+	if p.Pids == "" {
+		p.Pids = p.Dir
 	}
 	if p.Services == "" {
 		p.Services = "10.96.0.0/16"
@@ -182,5 +186,5 @@ func (p *Plane) serverProcess() *process.Process {
 }
 
 func (p *Plane) process(name string, args ...string) *process.Process {
-	return &process.Process{Name: name, Path: p.Programs.Path(name), Args: args, Dir: p.Dir}
+	return &process.Process{Name: name, Path: p.Programs.Path(name), Args: args, Logs: p.Dir, Pids: p.Pids}
 }

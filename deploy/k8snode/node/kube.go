@@ -39,9 +39,12 @@ func RunKube(ctx context.Context, dir string, set *programs.Set) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(pids, 0o755); err != nil {
+		return err
+	}
 	k := &kube{Node: n, programs: set, status: os.NewFile(fdKubeStatus, "status")}
 	k.plane = &control.Plane{
-		Dir: n.Dir, Programs: set, Host: n.innerIP(), Services: n.services(), Names: []string{nodeName},
+		Dir: n.Dir, Programs: set, Host: n.innerIP(), Services: n.services(), Names: []string{nodeName}, Pids: pids,
 	}
 	k.plane.Args = []string{
 		"--kubelet-client-certificate=" + n.path("pki", "admin.crt"), "--kubelet-client-key=" + n.path("pki", "admin.key"),
@@ -106,7 +109,7 @@ func (k *kube) bringUp(ctx context.Context) error {
 func (k *kube) processes() []*process.Process {
 	admin := "--kubeconfig=" + k.plane.Kubeconfig()
 	return []*process.Process{
-		{Name: "containerd", Path: "containerd", Args: []string{"--config", k.path("etc", "containerd.toml")}, Dir: k.Dir},
+		{Name: "containerd", Path: "containerd", Args: []string{"--config", k.path("etc", "containerd.toml")}, Logs: k.Dir, Pids: pids},
 		k.process("kube-controller-manager", admin, "--leader-elect=false", "--bind-address=127.0.0.1",
 			"--service-account-private-key-file="+k.path("pki", "service-account.key"), "--root-ca-file="+k.path("pki", "ca.crt")),
 		k.process("kube-scheduler", admin, "--leader-elect=false", "--bind-address=127.0.0.1"),
@@ -119,7 +122,7 @@ func (k *kube) processes() []*process.Process {
 }
 
 func (k *kube) process(name string, args ...string) *process.Process {
-	return &process.Process{Name: name, Path: k.programs.Path(name), Args: args, Dir: k.Dir}
+	return &process.Process{Name: name, Path: k.programs.Path(name), Args: args, Logs: k.Dir, Pids: pids}
 }
 
 // loadPause gives containerd the image that holds a pod together.

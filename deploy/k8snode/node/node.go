@@ -48,6 +48,9 @@ const (
 	marker    = "kaas-k8snode"
 	nodeName  = "node"
 	pauseName = "kaas.dev/pause:1"
+
+	// pids is the directory of the programs' pids, inside, which are no pids outside.
+	pids = "/run/k8snode"
 )
 
 // Node is one of the machine, known by its directory.

@@ -177,3 +177,8 @@ func (n *Node) Enter(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	}
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--"}, args...)...), nil
 }
+
+// Signal makes a command that sends a signal to one of a running node's programs.
+func (n *Node) Signal(ctx context.Context, program, signal string) (*exec.Cmd, error) {
+	return n.Enter(ctx, "sh", "-c", `kill -s "$1" "$(cat "$2")"`, "sh", signal, filepath.Join(pids, program+".pid"))
+}

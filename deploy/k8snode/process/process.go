@@ -1,8 +1,7 @@
 // Package process runs the programs of a node as children that do not outlive it.
 //
 // A child is killed when its context ends, and by the kernel when its parent ends in whatever
-// way (PR_SET_PDEATHSIG). What is kept is kept by an etcd, which is made for that. It leaves NAME.log and, while it runs, NAME.pid
-// in a directory. A child that ends by itself is started again, with the same arguments, once
+// way (PR_SET_PDEATHSIG). What is kept is kept by an etcd, which is made for that. It leaves NAME.log and, while it runs, NAME.pid. A child that ends by itself is started again, with the same arguments, once
 // it has been ready; before that its end is the error that Run returns.
 package process
 
@@ -29,7 +28,8 @@ type Process struct {
 	Path string
 	Args []string
 	Env  []string // in addition to ours
-	Dir  string   // of the log and the pid
+	Logs string   // the directory of the log
+	Pids string   // the directory of the pid
 
 	ready atomic.Bool
 }
@@ -89,8 +89,8 @@ func (p *Process) note(pid int) error {
 	return os.Rename(fresh, p.pid())
 }
 
-func (p *Process) pid() string { return filepath.Join(p.Dir, p.Name+".pid") }
-func (p *Process) log() string { return filepath.Join(p.Dir, p.Name+".log") }
+func (p *Process) pid() string { return filepath.Join(p.Pids, p.Name+".pid") }
+func (p *Process) log() string { return filepath.Join(p.Logs, p.Name+".log") }
 
 func (p *Process) lastLines() []byte {
 	b, _ := os.ReadFile(p.log()) // without it the error says less
