@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -26,19 +25,26 @@ func (h hierarchy) v2() bool { return h.options == "" }
 
 // hierarchies are those that are mounted, with the group of this process in each.
 func hierarchies() ([]hierarchy, error) {
-	groups, err := ownGroups()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open("/proc/self/mountinfo")
+	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	all := parseHierarchies(string(mounts), ownGroups(string(groups)))
+	if len(all) == 0 {
+		return nil, errors.New("no control groups are mounted")
+	}
+	return all, nil
+}
+
+func parseHierarchies(mountinfo string, groups map[string]string) []hierarchy {
 	var all []hierarchy
 	seen := map[string]bool{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		before, after, _ := strings.Cut(lines.Text(), " - ")
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
 		place, kind := strings.Fields(before), strings.Fields(after)
 		if len(place) < 5 || len(kind) < 3 || kind[0] != "cgroup" && kind[0] != "cgroup2" {
 			continue
@@ -52,31 +58,25 @@ func hierarchies() ([]hierarchy, error) {
 			continue
 		}
 		seen[h.options] = true
+		var err error
 		h.ours, err = filepath.Rel(place[3], group)
 		if err != nil || strings.HasPrefix(h.ours, "..") { // our group is not to be seen there
 			h.ours = "."
 		}
 		all = append(all, h)
 	}
-	if len(all) == 0 {
-		return nil, errors.New("no control groups are mounted")
-	}
-	return all, nil
+	return all
 }
 
-// ownGroups are the groups of this process by the names of their controllers.
-func ownGroups() (map[string]string, error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
+// ownGroups are the groups of a process by the names of their controllers, as /proc tells them.
+func ownGroups(cgroup string) map[string]string {
 	groups := map[string]string{}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(cgroup) {
 		if part := strings.SplitN(strings.TrimSpace(line), ":", 3); len(part) == 3 {
 			groups[part[1]] = part[2]
 		}
 	}
-	return groups, nil
+	return groups
 }
 
 // ownOptions picks from the options of a mount the controllers, as the groups name them.

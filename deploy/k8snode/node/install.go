@@ -28,6 +28,10 @@ var needs = []struct{ file, pkg string }{
 
 // install installs what is missing by apt-get.
 func install(ctx context.Context, log io.Writer) error {
+	// Not every root has these in his path.
+	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin"); err != nil {
+		return err
+	}
 	var missing []string
 	for _, n := range needs {
 		if _, err := exec.LookPath(n.file); err != nil {
@@ -44,10 +48,9 @@ func install(ctx context.Context, log io.Writer) error {
 	)
 }
 
-// apt does not start services: the node has its own.
 func apt(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}
