@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -20,7 +19,7 @@ const numbers = 200 // of nodes that one machine can have
 // takeNumber finds a number whose addresses nobody has. Others who look for one wait until
 // unlock, by which time ours has its address.
 func (n *Node) takeNumber() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(os.TempDir(), marker+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile("/run/"+marker+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
