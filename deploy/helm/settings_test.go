@@ -110,6 +110,7 @@ func TestTheBrokerTakesIt(t *testing.T) {
 		"nodeport":     {9091, 9092, "EXTERNAL=2001:db8::9:31102", ""},
 		"loadbalancer": {9091, 9092, "", "EXTERNAL=kaas-external-12:9094"},
 		"tls":          {9091, 9093, "EXTERNAL=kaas-12.example.com:9094", ""},
+		"sasl":         {9091, 9092, "", ""},
 		"full":         {19091, 19092, "EXTERNAL=nodes.example.com:30512", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,6 +137,23 @@ func TestTheBrokerTakesIt(t *testing.T) {
 				t.Errorf("the Go runtime stays below %s of %d bytes", most, 2<<30)
 			}
 		})
+	}
+}
+
+// The page for operators has the values that are tried here.
+func TestThePageHasTriedValues(t *testing.T) {
+	page, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, err := os.ReadFile("testdata/values/sasl.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(tried)) {
+		if !strings.Contains(string(page), "\n    "+line) {
+			t.Errorf("it does not have %q", line)
+		}
 	}
 }
 
