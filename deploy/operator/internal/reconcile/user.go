@@ -1,0 +1,291 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
+	"kaas.dev/kaas/deploy/operator/internal/kafka"
+)
+
+const (
+	userFinalizer = "kaas.dev/user"
+	// usualIterations are Kafka's least, which all clients take.
+	usualIterations = 4096
+)
+
+// Users reconciles KafkaUser.
+type Users struct {
+	Base
+	// Self is as whom the operator logs in; empty if that is not known.
+	Self func() string
+	// Rewrite is how often a password is set again although nothing has changed: whether
+	// somebody else has set another one cannot be seen.
+	Rewrite time.Duration
+	// Named lists the resources for a user, those of all namespaces that are watched.
+	Named func(ctx context.Context, name string) ([]v1alpha1.KafkaUser, error)
+
+	holders holders
+}
+
+// secretIndex is by the Secret that has the password.
+const secretIndex = "secret"
+
+// Start has a manager run it.
+func (r *Users) Start(mgr ctrl.Manager) error {
+	for name, of := range map[string]func(*v1alpha1.KafkaUser) string{kafkaNameIndex: (*v1alpha1.KafkaUser).KafkaName, secretIndex: (*v1alpha1.KafkaUser).SecretName} {
+		err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.KafkaUser{}, name, func(o client.Object) []string {
+			return []string{of(o.(*v1alpha1.KafkaUser))}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.Named = func(ctx context.Context, name string) ([]v1alpha1.KafkaUser, error) {
+		var list v1alpha1.KafkaUserList
+		err := r.Client.List(ctx, &list, client.MatchingFields{kafkaNameIndex: name})
+		return list.Items, err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("kafkauser").WithOptions(r.options()).
+		For(&v1alpha1.KafkaUser{}, ofSpec()).
+		Watches(&v1alpha1.KafkaUser{}, handler.EnqueueRequestsFromMapFunc(r.rivals), ofSpec()).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.OnlyMetadata).
+		Complete(r)
+}
+
+// rivals are other resources for the same user: one of them may hold it now.
+func (r *Users) rivals(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	all, err := r.Named(ctx, o.(*v1alpha1.KafkaUser).KafkaName())
+	if err != nil {
+		return nil // the cache does not fail; the next resync would find them
+	}
+	for i := range all {
+		if all[i].UID != o.GetUID() {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[i])})
+		}
+	}
+	return out
+}
+
+// usersOf are the users whose password is in a Secret.
+func (r *Users) usersOf(ctx context.Context, secret client.Object) (out []reconcile.Request) {
+	var list v1alpha1.KafkaUserList
+	if r.Client.List(ctx, &list, client.InNamespace(secret.GetNamespace()), client.MatchingFields{secretIndex: secret.GetName()}) != nil {
+		return nil
+	}
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Users) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	u := &v1alpha1.KafkaUser{}
+	if err := r.Client.Get(ctx, req.NamespacedName, u); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.holders.gone(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	old := u.DeepCopy()
+	if u.DeletionTimestamp != nil {
+		return r.delete(ctx, u, old)
+	}
+	return r.finish(ctx, u, old, r.sync(ctx, u, old))
+}
+
+func (r *Users) claim(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	all, err := r.Named(ctx, u.KafkaName())
+	if err != nil {
+		return err
+	}
+	var others []resource
+	for i := range all {
+		others = append(others, &all[i])
+	}
+	return r.holders.claim(u, others)
+}
+
+func (r *Users) sync(ctx context.Context, u, old *v1alpha1.KafkaUser) error {
+	if u.KafkaName() == r.Self() {
+		return no(ReasonOperatorsOwn, "%s is as whom the operator itself logs in", u.KafkaName())
+	}
+	if err := r.claim(ctx, u); err != nil {
+		return err
+	}
+	if err := r.setFinalizer(ctx, u, userFinalizer); err != nil {
+		return err
+	}
+	u.DeepCopyInto(old)
+	u.Status.Principal = u.Principal()
+	if u.Status.Secret == nil && u.SecretName() != "" {
+		u.Status.Secret = &v1alpha1.UserSecret{Name: u.SecretName()}
+	}
+	if err := r.writeStatus(ctx, u, old); err != nil {
+		return err
+	}
+	// What denies is there before who it denies gets in.
+	if err := r.syncACLs(ctx, u); err != nil {
+		return err
+	}
+	if err := r.syncQuotas(ctx, u); err != nil {
+		return err
+	}
+	return r.syncPassword(ctx, u)
+}
+
+func (r *Users) syncACLs(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	want, err := aclsOf(&u.Spec)
+	if err != nil {
+		return no(ReasonRefused, "%v", err)
+	}
+	have, err := r.Cluster.ACLs(ctx, u.Principal())
+	if err != nil && kafka.KindOf(err) == kafka.NoAuthorizer && len(want) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	missing, extra := differ(want, have)
+	if len(missing) > 0 {
+		if err := r.Cluster.CreateACLs(ctx, u.Principal(), missing); err != nil {
+			return err
+		}
+	}
+	if len(extra) > 0 {
+		if err := r.Cluster.DeleteACLs(ctx, u.Principal(), extra); err != nil {
+			return err
+		}
+	}
+	if len(missing)+len(extra) > 0 {
+		r.tell(u, "ACLs", "%s has got %d ACLs, and lost %d", u.Principal(), len(missing), len(extra))
+	}
+	return nil
+}
+
+func (r *Users) syncQuotas(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	have, err := r.Cluster.Quotas(ctx, u.KafkaName())
+	if err != nil {
+		return err
+	}
+	set, remove := planQuotas(quotasOf(u.Spec.Quotas), have)
+	if len(set)+len(remove) == 0 {
+		return nil
+	}
+	if err := r.Cluster.AlterQuotas(ctx, u.KafkaName(), set, remove); err != nil {
+		return err
+	}
+	r.tell(u, "Quotas", "%s has got %d quotas, and lost %d", u.Principal(), len(set), len(remove))
+	return nil
+}
+
+func (r *Users) syncPassword(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	if u.SecretName() == "" {
+		return r.removePassword(ctx, u)
+	}
+	p, err := r.password(ctx, u)
+	if err != nil {
+		return err
+	}
+	want := int32(usualIterations)
+	if i := u.Spec.Authentication.Iterations; i != nil {
+		want = *i
+	}
+	have, err := r.Cluster.Iterations(ctx, u.KafkaName())
+	if err != nil {
+		return err
+	}
+	was := u.Status.Secret
+	if have == want && was.Name == p.secret && was.ResourceVersion == p.version && was.SetAt != nil && time.Since(was.SetAt.Time) < r.Rewrite {
+		return nil
+	}
+	if err := r.Cluster.SetPassword(ctx, u.KafkaName(), p.text, want); err != nil {
+		return err
+	}
+	if was.Name != p.secret {
+		if err := r.removeSecret(ctx, u, was.Name); err != nil {
+			return err
+		}
+	}
+	if have == 0 || was.Name != p.secret || was.ResourceVersion != p.version {
+		r.tell(u, "Password", "%s has the password of Secret %s", u.Principal(), p.secret)
+	}
+	now := metav1.Now()
+	u.Status.Secret = &v1alpha1.UserSecret{Name: p.secret, ResourceVersion: p.version, SetAt: &now}
+	return nil
+}
+
+// removePassword takes away the password that the user has got from here, and the Secret that
+// was made for it.
+func (r *Users) removePassword(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	if u.Status.Secret == nil {
+		return nil
+	}
+	if err := r.Cluster.RemovePassword(ctx, u.KafkaName()); err != nil {
+		return err
+	}
+	for _, name := range slices.Compact([]string{u.Status.Secret.Name, u.SecretName()}) {
+		if name == "" {
+			continue
+		}
+		if err := r.removeSecret(ctx, u, name); err != nil {
+			return err
+		}
+	}
+	u.Status.Secret = nil
+	r.tell(u, "PasswordRemoved", "%s has no password any more", u.Principal())
+	return nil
+}
+
+func (r *Users) delete(ctx context.Context, u, old *v1alpha1.KafkaUser) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(u, userFinalizer) || r.holders.hasLeft(u) {
+		return reconcile.Result{}, nil
+	}
+	if err := r.drop(ctx, u); err != nil {
+		return r.finish(ctx, u, old, fmt.Errorf("the deletion waits: %w", err))
+	}
+	if err := r.letGo(ctx, u, userFinalizer); err != nil {
+		return r.finish(ctx, u, old, err)
+	}
+	r.holders.leave(u)
+	return reconcile.Result{}, nil
+}
+
+// drop takes away what the user has. Its password goes first: what is denied to it stays
+// denied until nobody can be it.
+func (r *Users) drop(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	if !u.Held() || u.KafkaName() == r.Self() {
+		return nil // nothing was ever done to the user for this resource
+	}
+	if err := r.claim(ctx, u); err != nil {
+		return unlessTaken(err)
+	}
+	if err := r.removePassword(ctx, u); err != nil {
+		return err
+	}
+	none := u.DeepCopy()
+	none.Spec.ACLs, none.Spec.Quotas = nil, nil
+	if err := r.syncACLs(ctx, none); err != nil {
+		return err
+	}
+	if err := r.syncQuotas(ctx, none); err != nil {
+		return err
+	}
+	r.tell(u, "Deleted", "what %s had is gone", u.Principal())
+	return nil
+}
