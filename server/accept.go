@@ -15,9 +15,11 @@ const maxRefused = 1000
 // listener after it (KIP-612), and reports whether it may be served. One of an address that
 // makes too many is closed, after a while, so that whoever tries again at once gains nothing.
 func (s *Server) admit(at int, nc net.Conn) bool {
-	view, l := s.backend.View(), &s.cfg.Listeners[at]
+	view := s.backend.View()
+	cfg := s.cfg.in(view)
+	l := &cfg.Listeners[at]
 	itself := len(s.cfg.Listeners) > 1 && l.Name == s.cfg.InterBroker
-	if wait := s.quota.Accept(l.Name, l.rate, s.cfg.in(view).MaxConnectionRate, itself); wait > 0 {
+	if wait := s.quota.Accept(l.Name, l.rate, cfg.MaxConnectionRate, itself); wait > 0 {
 		s.metrics.acceptWaits.WithLabelValues(l.Name).Observe(wait.Seconds())
 		if !s.pause(wait) {
 			nc.Close()

@@ -53,6 +53,7 @@ func (c *Config) in(view *projections.Cluster) *Config {
 			_ = k.set(&live, value) // checked when it was set; a name that went away acts no more
 		}
 	}
+	live.inListeners(set)
 	return &live
 }
 
@@ -71,16 +72,20 @@ func (c *Config) checkBrokerConfigs(view *projections.Cluster, set map[string]st
 	scratch := *c.in(view)
 	scratch.topicDefaults = maps.Clone(scratch.topicDefaults)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		k := alterableKey(name)
+		k, set := alterableKey(name), set[name]
+		_, _, ofListener := splitScoped(name)
 		switch {
-		case k == nil:
+		case k == nil && !ofListener:
 			return fmt.Errorf("%w: unknown broker configuration %.200q", kerr.InvalidConfig, name)
-		case !k.live() && strings.HasSuffix(name, "store.location"):
-			return fmt.Errorf("%w: %s cannot be changed while the broker runs: replace the file, which is read again by itself", kerr.InvalidRequest, name)
+		case k == nil:
+			if err := checkLiveScoped(&scratch, name, set); err != nil {
+				return err
+			}
+			continue
 		case !k.live():
-			return fmt.Errorf("%w: %s cannot be changed while the broker runs", kerr.InvalidRequest, name)
+			return notLive(name)
 		}
-		if err := k.set(&scratch, set[name]); err != nil {
+		if err := k.set(&scratch, set); err != nil {
 			return fmt.Errorf("%w: %s: %w", kerr.InvalidRequest, name, err)
 		}
 	}
@@ -88,6 +93,13 @@ func (c *Config) checkBrokerConfigs(view *projections.Cluster, set map[string]st
 		return fmt.Errorf("%w: %s: %w", kerr.InvalidRequest, key, err)
 	}
 	return nil
+}
+
+func notLive(name string) error {
+	if strings.HasSuffix(name, "store.location") {
+		return fmt.Errorf("%w: %s cannot be changed while the broker runs: replace the file, which is read again by itself", kerr.InvalidRequest, name)
+	}
+	return fmt.Errorf("%w: %s cannot be changed while the broker runs", kerr.InvalidRequest, name)
 }
 
 // inherited is what a key of a resource would be if it were not set for it.

@@ -5,10 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/server/auth/sasl"
+	"kaas.dev/kaas/server/quota"
 )
 
 // scope says where a key may be set besides for the whole broker.
@@ -174,4 +180,76 @@ func (c *Config) setAt(key string, at place) string {
 		}
 	}
 	return key
+}
+
+// inListeners takes what is set of listeners while the broker runs. Listeners that this broker
+// has not, others may have.
+func (c *Config) inListeners(set map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		k, at, ok := splitScoped(name)
+		if !ok || !k.live() || keyNamed(name) != nil {
+			continue
+		}
+		i := slices.IndexFunc(c.Listeners, func(e Endpoint) bool { return e.Name == at.listener })
+		if i < 0 {
+			continue
+		}
+		own := c.clone()
+		own.MaxConnections, own.MaxConnectionRate = c.Listeners[i].most, c.Listeners[i].rate
+		_ = k.set(own, set[name]) // checked when it was set
+		c.Listeners = slices.Clone(c.Listeners)
+		c.Listeners[i].most, c.Listeners[i].rate = own.MaxConnections, own.MaxConnectionRate
+	}
+}
+
+// checkLiveScoped judges what is to be set of listeners. As in Kafka each lets in one
+// connection at least, and it need not be there.
+func checkLiveScoped(c *Config, name, value string) error {
+	k, _, _ := splitScoped(name)
+	if !k.live() {
+		return notLive(name)
+	}
+	own := c.clone()
+	own.MaxConnections, own.MaxConnectionRate = math.MaxInt64, quota.Unlimited
+	err := k.set(own, value)
+	if err == nil && (own.MaxConnections < 1 || own.MaxConnectionRate < 1) {
+		err = errors.New("a listener lets in one connection at least")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", kerr.InvalidRequest, name, err)
+	}
+	return nil
+}
+
+// scopedValue is a setting of a listener or of a mechanism of one, as clients are shown it:
+// as in Kafka they are told that it cannot be changed, though it may be that it can.
+func (c *Config) scopedValue(view *projections.Cluster, name string) (configValue, bool) {
+	k, _, ok := splitScoped(name)
+	if !ok || keyNamed(name) != nil {
+		return configValue{}, false
+	}
+	v := configValue{name: name, kind: k.kind, doc: k.doc, readOnly: true, synonyms: c.dynamicSynonyms(view, name, k)}
+	if s := c.settings[name]; s.source != "" {
+		v.synonyms = append(v.synonyms, configValue{name: name, value: strings.TrimSpace(s.value), source: kmsg.ConfigSourceStaticBrokerConfig})
+	}
+	if k.scope != onlyMechanism {
+		v.synonyms = append(v.synonyms, c.brokerSynonyms(view, k)...)
+	}
+	return shownConfig(v), true
+}
+
+// scopedNames are the settings of listeners and of their mechanisms that there are, each once.
+func (c *Config) scopedNames(view *projections.Cluster) (names []string) {
+	for _, p := range c.placed {
+		names = append(names, p.name)
+	}
+	for _, broker := range []string{"", c.id()} {
+		for name := range view.BrokerConfigs(broker) {
+			if k, _, ok := splitScoped(name); ok && k.live() {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -117,7 +117,7 @@ func (s *Server) take(at int, nc net.Conn) {
 		most, mostFrom = math.MaxInt64, math.MaxInt64
 	}
 	s.mu.Lock()
-	full := int64(len(s.mu.conns)) >= most || s.mu.from[from] >= mostFrom || s.mu.at[at] >= c.listener.most || s.draining()
+	full := int64(len(s.mu.conns)) >= most || s.mu.from[from] >= mostFrom || s.mu.at[at] >= cfg.Listeners[at].most || s.draining()
 	if !full {
 		s.mu.conns[c] = struct{}{}
 		s.mu.from[from]++

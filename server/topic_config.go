@@ -2,7 +2,9 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,12 +145,7 @@ func parsedConfig(kind kmsg.ConfigType, value string) string {
 
 // brokerSynonyms is all that is set for a broker's key, strongest first.
 func (c *Config) brokerSynonyms(view *projections.Cluster, k *configKey) (syn []configValue) {
-	if v, ok := view.BrokerConfigs(c.id())[k.name]; ok && k.live() {
-		syn = append(syn, configValue{name: k.name, value: v, source: kmsg.ConfigSourceDynamicBrokerConfig})
-	}
-	if v, ok := view.BrokerConfigs("")[k.name]; ok && k.live() {
-		syn = append(syn, configValue{name: k.name, value: v, source: kmsg.ConfigSourceDynamicDefaultBrokerConfig})
-	}
+	syn = c.dynamicSynonyms(view, k.name, k)
 	if s := c.settings[k.name]; s.source != "" {
 		syn = append(syn, configValue{name: k.name, value: strings.TrimSpace(s.value), source: kmsg.ConfigSourceStaticBrokerConfig})
 	}
@@ -159,6 +156,17 @@ func (c *Config) brokerSynonyms(view *projections.Cluster, k *configKey) (syn []
 		return syn // which as in Kafka has no default
 	}
 	return append(syn, configValue{name: k.name, value: c.defaultOf(k), source: kmsg.ConfigSourceDefaultConfig})
+}
+
+// dynamicSynonyms is what is set while the broker runs, for it and for all.
+func (c *Config) dynamicSynonyms(view *projections.Cluster, name string, k *configKey) (syn []configValue) {
+	if v, ok := view.BrokerConfigs(c.id())[name]; ok && k.live() {
+		syn = append(syn, configValue{name: name, value: v, source: kmsg.ConfigSourceDynamicBrokerConfig})
+	}
+	if v, ok := view.BrokerConfigs("")[name]; ok && k.live() {
+		syn = append(syn, configValue{name: name, value: v, source: kmsg.ConfigSourceDynamicDefaultBrokerConfig})
+	}
+	return syn
 }
 
 // describeBroker shows every key of this broker.
@@ -172,28 +180,30 @@ func (c *Config) describeBroker(view *projections.Cluster) (out []configValue) {
 		}
 		out = append(out, shownConfig(configValue{name: k.name, kind: k.kind, doc: k.doc, readOnly: !k.live(), synonyms: syn}))
 	}
-	for _, p := range c.placed {
-		syn := []configValue{{name: p.name, value: strings.TrimSpace(p.value), source: kmsg.ConfigSourceStaticBrokerConfig}}
-		if p.key.scope != onlyMechanism {
-			syn = append(syn, c.brokerSynonyms(view, p.key)...)
+	for _, name := range c.scopedNames(view) {
+		if v, ok := c.scopedValue(view, name); ok {
+			out = append(out, v)
 		}
-		out = append(out, shownConfig(configValue{name: p.name, kind: p.key.kind, doc: p.key.doc, readOnly: true, synonyms: syn}))
 	}
 	return out
 }
 
 // describeAllBrokers shows what is set for all brokers, and nothing else.
 func describeAllBrokers(view *projections.Cluster) (out []configValue) {
-	set := view.BrokerConfigs("")
+	show := func(name string, k *configKey, readOnly bool) {
+		if v, ok := view.BrokerConfigs("")[name]; ok && k.live() {
+			syn := []configValue{{name: name, value: v, source: kmsg.ConfigSourceDynamicDefaultBrokerConfig}}
+			out = append(out, configValue{name: name, value: v, source: syn[0].source, kind: k.kind, doc: k.doc, readOnly: readOnly, synonyms: syn})
+		}
+	}
 	keys := alterableKeys()
 	for i := range keys {
-		k := &keys[i]
-		v, ok := set[k.name]
-		if !ok || !k.live() {
-			continue
+		show(keys[i].name, &keys[i], false)
+	}
+	for _, name := range slices.Sorted(maps.Keys(view.BrokerConfigs(""))) {
+		if k, _, ok := splitScoped(name); ok && keyNamed(name) == nil {
+			show(name, k, true)
 		}
-		syn := []configValue{{name: k.name, value: v, source: kmsg.ConfigSourceDynamicDefaultBrokerConfig}}
-		out = append(out, configValue{name: k.name, value: v, source: syn[0].source, kind: k.kind, doc: k.doc, synonyms: syn})
 	}
 	return out
 }
