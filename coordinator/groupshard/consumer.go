@@ -2,9 +2,11 @@ package groupshard
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
 	"kaas.dev/kaas/projections"
@@ -24,7 +26,10 @@ func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatReque
 	fs, resp, err := decide(st)
 	if err != nil || len(fs) > 0 || s.w.Err() != nil {
 		err = s.publish(ctx, "group "+r.GroupID, func(st *groups.Shard) (_ []groups.Fact, err error) {
-			if fs, resp, err = decide(st); err == nil && !resp.Left {
+			if fs, resp, err = decide(st); err == nil {
+				err = s.weigh(st.Group(r.GroupID), r.GroupID, fs)
+			}
+			if err == nil && !resp.Left {
 				s.begin(timerKey{sessionTimer, r.GroupID, resp.MemberID}, resp.SessionTimeout)
 			}
 			return fs, err
@@ -121,6 +126,49 @@ func (s *Shard) fenceMember(ctx context.Context, k timerKey) {
 		}
 		s.opt.Log.Warn("member is not fenced yet", "shard", s.name, "group", k.group, "member", k.member, "err", err)
 	}
+}
+
+// weighed is what a group of the next-generation protocol was found to take.
+type weighed struct {
+	of    *groups.Consumer
+	bytes int64
+}
+
+// weigh refuses facts that make a group larger where the shard has no room for it.
+func (s *Shard) weigh(g *groups.Group, id string, fs []groups.Fact) error {
+	var c *groups.Consumer
+	if g != nil {
+		c = g.Consumer
+	}
+	growth := consumer.Growth(c, fs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.countConsumerLocked(id, c)
+	room := mostLive - s.mu.bytes
+	if l := s.mu.live[id]; l != nil {
+		room += l.counted // it is about to be of this protocol
+	}
+	if growth > room && growth > 0 {
+		return fmt.Errorf("%w: the members of this shard's groups say too much of themselves", kerr.CoordinatorNotAvailable)
+	}
+	s.setWeightLocked(id, weighed{nil, s.mu.weights[id].bytes + growth}) // until it is seen what has come of it
+	return nil
+}
+
+// countConsumerLocked brings the shard's bytes up to date with a group's members.
+func (s *Shard) countConsumerLocked(id string, c *groups.Consumer) {
+	if w := s.mu.weights[id]; c == nil || w.of != c {
+		s.setWeightLocked(id, weighed{c, consumer.Bytes(c)})
+	}
+}
+
+func (s *Shard) setWeightLocked(id string, w weighed) {
+	s.mu.bytes += w.bytes - s.mu.weights[id].bytes
+	if w.bytes == 0 {
+		delete(s.mu.weights, id)
+		return
+	}
+	s.mu.weights[id] = w
 }
 
 // consumerConfig is what a group of the next-generation protocol goes by.

@@ -75,6 +75,11 @@ func (s *Shard) turned(id string) {
 	g, now := s.group(id), time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if g == nil {
+		s.countConsumerLocked(id, nil)
+	} else {
+		s.countConsumerLocked(id, g.Consumer)
+	}
 	l := s.mu.live[id]
 	switch {
 	case s.mu.ended:
@@ -111,6 +116,9 @@ func (s *Shard) joinConsumer(ctx context.Context, group string, r classic.JoinRe
 			return nil, fmt.Errorf("%w: group %s has changed its protocol", kerr.RebalanceInProgress, group)
 		}
 		if fs, out, err = consumer.ClassicJoin(g, view, s.consumerConfig(view, group), s.opt.Now(), in); err == nil {
+			err = s.weigh(g, group, fs)
+		}
+		if err == nil {
 			s.begin(timerKey{sessionTimer, group, out.MemberID}, r.SessionTimeout)
 		}
 		return fs, err

@@ -35,14 +35,16 @@ type Shard struct {
 	// anything or during I/O.
 	mu struct {
 		sync.Mutex
-		live   map[string]*live          // groups under the classic protocol
-		bytes  int64                     // that they take
-		staged map[int64]map[string]bool // groups in which a producer has staged offsets
-		guards map[int64]map[*TxnGuard]bool
-		timers timers
-		ended  bool
-		wake   chan struct{} // to the loop: an earlier deadline
-		gone   []projections.TopicID
+		live  map[string]*live // groups under the classic protocol
+		bytes int64            // that they take, and weights
+		// weights are of the groups that have members under the other one.
+		weights map[string]weighed
+		staged  map[int64]map[string]bool // groups in which a producer has staged offsets
+		guards  map[int64]map[*TxnGuard]bool
+		timers  timers
+		ended   bool
+		wake    chan struct{} // to the loop: an earlier deadline
+		gone    []projections.TopicID
 		// deleted is told when there is something in gone.
 		deleted chan struct{}
 	}
@@ -72,7 +74,7 @@ func Open(ctx context.Context, s *substrate.Session, stream string, epoch int32,
 	}
 	sh := &Shard{name: path.Base(path.Dir(stream)) + "-" + path.Base(stream), opt: opt, w: w}
 	sh.ctx, sh.cancel = context.WithCancel(context.Background())
-	sh.mu.live = map[string]*live{}
+	sh.mu.live, sh.mu.weights = map[string]*live{}, map[string]weighed{}
 	sh.mu.staged = map[int64]map[string]bool{}
 	sh.mu.guards = map[int64]map[*TxnGuard]bool{}
 	sh.mu.wake, sh.mu.deleted = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -92,6 +94,7 @@ func (s *Shard) load(now time.Time) {
 			s.settleLocked(s.makeLiveLocked(g.ID, g.Classic, now))
 		}
 		s.watchMembersLocked(view, g, now)
+		s.countConsumerLocked(g.ID, g.Consumer)
 		for producer := range g.Pending {
 			s.stagedLocked(producer, g.ID)
 		}

@@ -61,6 +61,9 @@ func ClassicJoin(g *groups.Group, t Topics, cfg Config, now time.Time, r JoinReq
 	m.Topics, m.Regex, m.Principal = normal(meta.Topics), nil, ""
 	m.Classic = &groups.ClassicSession{SessionTimeout: r.SessionTimeout, Protocols: r.Protocols}
 	d.member = &m
+	if err := d.checkSize(); err != nil {
+		return nil, JoinResponse{}, err
+	}
 	d.advance(before, ownedBy(meta, t))
 	out := JoinResponse{MemberID: m.ID, Generation: d.member.Epoch, Protocol: r.Protocols[0].Name}
 	if len(d.gone) > 0 {

@@ -51,6 +51,9 @@ func (d *draft) beat(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, err
 		return nil, HeartbeatResponse{}, err
 	}
 	d.member = updated(before, r)
+	if err := d.checkSize(); err != nil {
+		return nil, HeartbeatResponse{}, err
+	}
 	if patternOf(d.member) != patternOf(before) {
 		if _, err := compile(patternOf(d.member)); err != nil {
 			return nil, HeartbeatResponse{}, fmt.Errorf("pattern %q: %w: %w", patternOf(d.member), err, kerr.InvalidRegularExpression)

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"errors"
 	"regexp"
 	"regexp/syntax"
 	"sync"
@@ -11,9 +12,12 @@ import (
 
 // How much a memory holds before it forgets all.
 const (
-	mostPatterns = 1000
-	mostGroups   = 100_000
+	mostMatches = 8 << 20 // bytes of patterns and of what they match
+	mostGroups  = 100_000
 )
+
+// patternCost is what a pattern takes besides its text.
+const patternCost = 128
 
 // Memory spares the work that gives the same result at nearly every heartbeat: what a
 // pattern matches, and what the topics of a group's subscriptions look like. It holds that
@@ -24,6 +28,7 @@ type Memory struct {
 		sync.Mutex
 		topics  Topics
 		matches map[string][]*projections.Topic
+		bytes   int            // that they take
 		sums    map[string]sum // by group
 	}
 }
@@ -38,22 +43,49 @@ type sum struct {
 func (m *Memory) look(t Topics, f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.topics != t || m.mu.matches == nil || len(m.mu.matches) > mostPatterns || len(m.mu.sums) > mostGroups {
-		m.mu.topics = t
+	if m.mu.topics != t || m.mu.matches == nil || m.mu.bytes > mostMatches || len(m.mu.sums) > mostGroups {
+		m.mu.topics, m.mu.bytes = t, 0
 		m.mu.matches, m.mu.sums = map[string][]*projections.Topic{}, map[string]sum{}
 	}
 	f()
 }
 
+// What a pattern may be. Whoever sends it chooses what looking for it takes, and everybody in
+// the shard waits for that.
+const (
+	mostPattern = 64 << 10
+	mostSteps   = 20_000 // of the machine that it is compiled to
+)
+
+var errPattern = errors.New("it is too large")
+
 // compile makes an expression match whole names only. It is read as it stands first:
 // anchors would make a whole of some that are none, such as "a)(b", and take the end
 // from some that have none, such as `\Qa`.
 func compile(expr string) (*regexp.Regexp, error) {
+	if len(expr) > mostPattern {
+		return nil, errPattern
+	}
 	x, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
+	if steps(x) > mostSteps {
+		return nil, errPattern
+	}
 	return regexp.Compile(`\A(?:` + x.String() + `)\z`)
+}
+
+// steps is about how many an expression is compiled to, before it is.
+func steps(x *syntax.Regexp) int {
+	n := 1 + len(x.Rune)
+	for _, sub := range x.Sub {
+		n += steps(sub)
+	}
+	if x.Op == syntax.OpRepeat {
+		n *= max(x.Min, x.Max, 1) + 1
+	}
+	return n
 }
 
 // matching returns the topics whose names the expression matches, by name.
@@ -66,6 +98,7 @@ func (m *Memory) matching(t Topics, expr string) (out []*projections.Topic) {
 		if !ok {
 			known = matching(t, expr)
 			m.mu.matches[expr] = known
+			m.mu.bytes += patternCost + len(expr) + 8*len(known)
 		}
 		out = known
 	})
