@@ -271,7 +271,8 @@ func TestVolumeStallsForOne(t *testing.T) {
 	}
 }
 
-// A volume that stalls for all costs nobody anything but the time.
+// K-04: a volume that stalls for all costs nobody anything but the time: nobody is removed by
+// its own probe, or by its own word.
 func TestVolumeStallsForAll(t *testing.T) {
 	c := newCluster(t)
 	quick := func(o *Options) { o.StallAfter = 500 * time.Millisecond }

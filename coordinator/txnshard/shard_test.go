@@ -306,7 +306,7 @@ func TestTimeoutAbortsAndFences(t *testing.T) {
 	})
 }
 
-// A clock that steps ends nothing.
+// K-03: a clock that steps ends nothing.
 func TestClockStepsEndNothing(t *testing.T) {
 	scene(t, func(ctx context.Context, t *testing.T, w *world, sh *Shard, _ func() substrate.FS) {
 		p := begin(ctx, t, sh, "x")

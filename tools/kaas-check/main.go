@@ -1,7 +1,8 @@
 // Command kaas-check uses a cluster, troubles it, and checks that nothing happened which
 // must not happen.
 //
-//	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|none] [--every 8s] [--freeze D] [--groups=false] [--txns=false]
+//	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|api|none] [--every 8s] [--freeze D] [--groups=false] [--txns=false]
+//	               [--election kubernetes]
 //	               [--lab [--kernel] [--mount OPTIONS]] [--binary FILE] [--break no-check|no-seal]
 //	kaas-check verify FILE     checks a history that was kept
 //	kaas-check dump FILE       prints one, an operation a line
@@ -77,6 +78,7 @@ type settings struct {
 	lab      bool
 	mount    string // options of the lab's hosts
 	kernel   bool   // the lab's file server is a kernel's
+	election string // volume or kubernetes
 }
 
 func runCommand(out io.Writer) *cobra.Command {
@@ -90,7 +92,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.DurationVar(&s.freeze, "freeze", 0, "how long brokers and hosts are paused; chosen by the seed unless given")
 	f.Int64Var(&s.seed, "seed", 0, "`seed` of the plan; 0 is one from the clock")
 	f.IntVar(&s.brokers, "brokers", 3, "brokers")
-	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local and lab, or none; unless given, what needs no root, or with --lab all")
+	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab all")
 	f.StringVar(&s.binary, "binary", "", "`file` of the broker; built from this module unless given")
 	f.StringVar(&s.without, "break", "", "`rule` to leave out: no-check or no-seal")
 	f.StringVar(&s.dir, "dir", "kaas-check-data", "`directory` to work in")
@@ -101,6 +103,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.StringArrayVar(&s.sets, "set", nil, "`key=value` for every broker; may be repeated")
 	f.BoolVar(&s.lab, "lab", false, "brokers on hosts of their own, on real NFS; needs root")
 	f.StringVar(&s.mount, "mount", "", "further mount `options` of the lab's hosts")
+	f.StringVar(&s.election, "election", "volume", "what elects the controller of local brokers: volume, or kubernetes, by the API server of deploy/k8snode")
 	f.BoolVar(&s.kernel, "kernel", false, "the lab's file server is the kernel's, delegations on")
 	return cmd
 }

@@ -77,9 +77,17 @@ func (s *settings) kinds() ([]nemesis.Kind, error) {
 	if s.lab {
 		can = nemesis.LabKinds
 	}
-	if wanted == "" && s.lab {
+	byLease := s.election == "kubernetes"
+	if byLease {
+		can = slices.Concat(can, nemesis.APIKinds)
+	}
+	switch {
+	case wanted != "":
+	case s.lab:
 		wanted = "lab"
-	} else if wanted == "" {
+	case byLease:
+		wanted = usualFaults + ",api"
+	default:
 		wanted = usualFaults
 	}
 	kinds, err := nemesis.Parse(wanted)
@@ -87,6 +95,12 @@ func (s *settings) kinds() ([]nemesis.Kind, error) {
 		if err == nil && !slices.Contains(can, k) {
 			err = fmt.Errorf("the fault %s is not for these brokers; for them there are %v", k, can)
 		}
+	}
+	if err == nil && !byLease && s.election != "" && s.election != "volume" {
+		err = fmt.Errorf("--election %s: it is volume or kubernetes", s.election)
+	}
+	if err == nil && byLease && s.lab {
+		err = errors.New("--election kubernetes is for local brokers, not for --lab")
 	}
 	if err == nil && s.lab && s.without != "" {
 		err = errors.New("--break is for local brokers, not for --lab")
@@ -161,6 +175,10 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 		cfg.Small = true
 		cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
 	}
+	if r.election == "kubernetes" {
+		r.cluster, err = cluster.NewByLease(ctx, cfg, slices.Contains(kinds, nemesis.APIRestore))
+		return err
+	}
 	r.cluster, err = cluster.NewLocal(cfg)
 	return err
 }
@@ -211,6 +229,9 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	started = nil
 	if err != nil { // all was healed, so this is a violation
 		r.fault(r.log.Now(), "all is read in the end", err)
+	}
+	if l, ok := r.cluster.(*cluster.ByLease); ok {
+		s.do(func(ctx context.Context) { fmt.Fprintln(r.out, l.Told(ctx)) })
 	}
 	at := r.log.Now()
 	r.fault(at, "every broker is stopped", r.cluster.Stop())

@@ -241,6 +241,9 @@ func TestElectionByLease(t *testing.T) {
 // What etcd had earlier comes back: a Lease of another holder, and older. Whoever that makes
 // leader, it is one.
 func TestElectionByAnOlderLease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts everything three times; kaas-check does so, too")
+	}
 	s := start(t)
 	var mu sync.Mutex
 	cs := candidates(t, s, &mu, "kaas")

@@ -228,6 +228,32 @@ func (s *Server) Lease(ctx context.Context, name string) (holder string, transit
 	return holder, transitions, nil
 }
 
+// AwaitRenewal returns when a Lease of the namespace default has been renewed since the call.
+func (s *Server) AwaitRenewal(ctx context.Context, name string) error {
+	l, err := s.leases(ctx)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for first := ""; ; {
+		lease, err := l.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err
+		case first == "":
+			first = lease.ResourceVersion
+		case first != lease.ResourceVersion:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("lease %s is not renewed: %w", name, ctx.Err())
+		}
+	}
+}
+
 // line is a writer that waits for words.
 type line struct {
 	mu   sync.Mutex

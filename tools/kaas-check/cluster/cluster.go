@@ -48,6 +48,22 @@ type Cluster interface {
 	Free() error
 }
 
+// API is what a Cluster can do whose controller is elected by the API server of a Kubernetes.
+type API interface {
+	PauseAPI() error
+	ResumeAPI() error
+	// KillAPI returns when the server answers again.
+	KillAPI(ctx context.Context) error
+	// SlowAPI has each of its answers come so much later, 0 for not at all.
+	SlowAPI(by time.Duration) error
+	// CutAPI takes the way to it from brokers, and HealAPI gives it back to all.
+	CutAPI(nodes ...int32) error
+	HealAPI() error
+	DeleteLease(ctx context.Context) error
+	// RestoreAPI has the server know what it knew when the brokers were started.
+	RestoreAPI(ctx context.Context) error
+}
+
 // Hosts is what a Cluster can do that has hosts of its own.
 type Hosts interface {
 	PauseHost(node int32) error

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -23,7 +24,8 @@ type Config struct {
 	Dir     *substrate.DirFS // the run's own directory; the volume is data in it
 	Sets    []string         // key=value, of every broker
 	Env     []string
-	Small   bool // the volume is a file system of its own, small enough to be filled
+	EnvOf   func(node int32) []string // of one broker besides, or nil
+	Small   bool                      // the volume is a file system of its own, small enough to be filled
 	// Died is called when a process ends that nobody ended.
 	Died func(node int32, state string)
 }
@@ -149,8 +151,12 @@ func (l *Local) spawn(ctx context.Context, n *node, turn int) error {
 	for _, s := range sets {
 		args = append(args, "--set", s)
 	}
+	env := l.cfg.Env
+	if l.cfg.EnvOf != nil {
+		env = append(slices.Clone(env), l.cfg.EnvOf(n.id)...)
+	}
 	p, err := child.Start(child.Options{
-		Command: l.cfg.Binary, Args: args, Env: l.cfg.Env, Log: n.log,
+		Command: l.cfg.Binary, Args: args, Env: env, Log: n.log,
 		Died: func(p *child.Process) { l.died(n, p) },
 	})
 	if err != nil {

@@ -90,6 +90,44 @@ type fake struct {
 	wrong error
 }
 
+// fakeByLease has an API server, too.
+type fakeByLease struct{ *fake }
+
+func (f fakeByLease) PauseAPI() error                   { return f.do("pause API", 0, nil) }
+func (f fakeByLease) ResumeAPI() error                  { return f.do("resume API", 0, nil) }
+func (f fakeByLease) KillAPI(context.Context) error     { return f.do("kill API", 0, nil) }
+func (f fakeByLease) SlowAPI(by time.Duration) error    { return f.do("slow "+by.String(), 0, nil) }
+func (f fakeByLease) CutAPI(nodes ...int32) error       { return f.do(fmt.Sprint("cut ", nodes), 0, nil) }
+func (f fakeByLease) HealAPI() error                    { return f.do("heal", 0, nil) }
+func (f fakeByLease) DeleteLease(context.Context) error { return f.do("delete", 0, nil) }
+func (f fakeByLease) RestoreAPI(context.Context) error  { return f.do("restore", 0, nil) }
+
+var _ cluster.API = fakeByLease{}
+
+// So does each of an API server, where there is one.
+func TestStepsOfTheAPI(t *testing.T) {
+	for kind, want := range map[Kind]string{
+		APIPause: "pause API 0, resume API 0", APIKill: "kill API 0", APISlow: "slow 2s 0, slow 0s 0", APICut: "cut [1 2 3] 0, heal 0",
+		APICutOne: "cut [2] 0, heal 0", APIRestore: "restore 0", LeaseDelete: "delete 0", Holders: "pause 2, resume 2",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			r, _ := newRunner(f)
+			r.Cluster = fakeByLease{f}
+			r.Run(t.Context(), []Step{{At: time.Second, Kind: kind, For: 3 * time.Second}})
+			if got := strings.Join(f.did, ", "); got != want {
+				t.Errorf("%s: %s, want %s", kind, got, want)
+			}
+		})
+	}
+	f := newFake()
+	r, told := newRunner(f)
+	r.Run(t.Context(), []Step{{Kind: LeaseDelete}})
+	if len(f.did) > 0 || !strings.Contains((*told)[0], errNoAPI.Error()) {
+		t.Errorf("%q, %q", f.did, *told)
+	}
+}
+
 func (f *fake) do(what string, n int32, change func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

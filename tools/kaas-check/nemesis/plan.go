@@ -36,6 +36,21 @@ const (
 	ServerKilled Kind = "server-killed" // the file server is killed and started
 )
 
+// The kinds that need an API server that elects the controller.
+const (
+	APIPause    Kind = "api-pause"    // SIGSTOP of it, and SIGCONT
+	APIKill     Kind = "api-kill"     // SIGKILL, and a start
+	APISlow     Kind = "api-slow"     // each call takes two seconds
+	APICut      Kind = "api-cut"      // nobody reaches it
+	APICutOne   Kind = "api-cut-one"  // the controller does not reach it
+	APIRestore  Kind = "api-restore"  // it knows what it knew at the beginning
+	LeaseDelete Kind = "lease-delete" // the Lease is deleted
+	Holders     Kind = "holders"      // SIGSTOP of the controller until another is elected, and SIGCONT: two hold themselves elected
+)
+
+// APIKinds are those.
+var APIKinds = []Kind{APIPause, APIKill, APISlow, APICut, APICutOne, APIRestore, LeaseDelete, Holders}
+
 // LocalKinds are the kinds that local processes can have, LabKinds those of hosts of
 // their own.
 var (
@@ -43,9 +58,9 @@ var (
 	LabKinds   = []Kind{Kill, Pause, Graceful, Controller, Coordinator, Rolling, HostPause, Power, Cut, ServerPause, ServerKilled}
 )
 
-// Parse reads kinds that are separated by commas. "local" and "lab" are lists.
+// Parse reads kinds that are separated by commas. "local", "lab" and "api" are lists.
 func Parse(s string) (out []Kind, err error) {
-	all := append(slices.Clone(LocalKinds), LabKinds[6:]...)
+	all := slices.Concat(LocalKinds, LabKinds[6:], APIKinds)
 	for _, name := range strings.Split(s, ",") {
 		switch k := Kind(strings.TrimSpace(name)); {
 		case k == "" || k == "none":
@@ -53,10 +68,12 @@ func Parse(s string) (out []Kind, err error) {
 			out = append(out, LocalKinds...)
 		case k == "lab":
 			out = append(out, LabKinds...)
+		case k == "api":
+			out = append(out, APIKinds...)
 		case slices.Contains(all, k):
 			out = append(out, k)
 		default:
-			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local and lab", name, all)
+			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local, lab and api", name, all)
 		}
 	}
 	return out, nil
@@ -94,6 +111,11 @@ var lasts = map[Kind][2]time.Duration{
 	Cut:          {time.Second, 20 * time.Second},
 	ServerPause:  {time.Second, 20 * time.Second},
 	ServerKilled: {0, 5 * time.Second},
+	APIPause:     {time.Second, 20 * time.Second},
+	APISlow:      {8 * time.Second, 20 * time.Second},
+	APICut:       {time.Second, 30 * time.Second},
+	APICutOne:    {10 * time.Second, 20 * time.Second},
+	Holders:      {10 * time.Second, 20 * time.Second},
 }
 
 // Plan chooses the faults of a run from its seed: about one in every, of each kind at
@@ -136,5 +158,5 @@ func length(rng *rand.Rand, k Kind) time.Duration {
 }
 
 func needsNode(k Kind) bool {
-	return !slices.Contains([]Kind{Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}, k)
+	return !slices.Contains(slices.Concat(APIKinds, []Kind{Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}), k)
 }

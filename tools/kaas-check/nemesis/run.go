@@ -23,11 +23,13 @@ type Runner struct {
 
 	volume *semaphore.Weighted           // held whole by a fault of the volume: a broker that starts while it is full ends, as it should
 	nodes  map[int32]*semaphore.Weighted // one fault of a node at a time
+	api    *semaphore.Weighted           // and of the API server
 }
 
 // fencedTime is how long a process may live on that was taken over. It ends within a second
-// or two; the rest is for a machine that is busy with something else.
-const fencedTime = time.Minute
+// or two; the rest is for a machine that is busy with something else, and for a time in which
+// nobody can be elected.
+const fencedTime = 2 * time.Minute
 
 // manyNodes is more than there are.
 const manyNodes = 1 << 20
@@ -36,6 +38,7 @@ const manyNodes = 1 << 20
 // ended: those that wait for another to be over are left out then.
 func (r *Runner) Run(ctx context.Context, steps []Step) {
 	r.volume, r.nodes = semaphore.NewWeighted(manyNodes), map[int32]*semaphore.Weighted{}
+	r.api = semaphore.NewWeighted(1)
 	for _, n := range r.Cluster.Nodes() {
 		r.nodes[n] = semaphore.NewWeighted(1)
 	}
@@ -62,26 +65,39 @@ func (r *Runner) step(ctx context.Context, s Step) {
 			r.onNode(ctx, n, func() { r.restart(n, "rolling restart of", r.Cluster.Terminate, 0) })
 		}
 	case Controller:
-		r.killOf(ctx, "the controller", r.Controller, s.For)
+		r.killOf(ctx, s, "the controller", r.Controller)
 	case Coordinator:
-		r.killOf(ctx, "a coordinator of transactions", r.Coordinator, s.For)
+		r.killOf(ctx, s, "a coordinator of transactions", r.Coordinator)
 	case Full:
 		holding(ctx, r.volume, manyNodes, func() { r.during("the volume is full", s.For, r.Cluster.Fill, r.Cluster.Free) })
 	case ServerPause, ServerKilled:
 		holding(ctx, r.volume, manyNodes, func() { r.onServer(s) })
+	case Holders:
+		if n, ok := r.whoIs(ctx, s, r.Controller); ok {
+			r.onNode(ctx, n, func() { r.node(Step{Kind: Pause, Node: n, For: s.For}) })
+		}
+	case APIPause, APIKill, APISlow, APICut, APICutOne, APIRestore, LeaseDelete:
+		holding(ctx, r.api, 1, func() { r.onAPI(ctx, s) })
 	default:
 		r.onNode(ctx, s.Node, func() { r.node(s) })
 	}
 }
 
-// killOf kills a broker that is asked for, and starts it after a while.
-func (r *Runner) killOf(ctx context.Context, whom string, ask func(context.Context) (int32, error), down time.Duration) {
+// whoIs asks for the broker that a step is about.
+func (r *Runner) whoIs(ctx context.Context, s Step, ask func(context.Context) (int32, error)) (int32, bool) {
 	n, err := ask(ctx)
 	if err != nil || r.nodes[n] == nil {
-		r.tell(fmt.Sprintf("kill of %s left out: asked who it is, %d, %v", whom, n, err), nil)
-		return
+		r.tell(fmt.Sprintf("%s left out: asked for the broker, %d, %v", s.Kind, n, err), nil)
+		return n, false
 	}
-	r.onNode(ctx, n, func() { r.restart(n, fmt.Sprintf("kill of %s,", whom), r.Cluster.Kill, down) })
+	return n, true
+}
+
+// killOf kills a broker that is asked for, and starts it after a while.
+func (r *Runner) killOf(ctx context.Context, s Step, whom string, ask func(context.Context) (int32, error)) {
+	if n, ok := r.whoIs(ctx, s, ask); ok {
+		r.onNode(ctx, n, func() { r.restart(n, fmt.Sprintf("kill of %s,", whom), r.Cluster.Kill, s.For) })
+	}
 }
 
 func (r *Runner) onNode(ctx context.Context, n int32, do func()) {
@@ -181,6 +197,35 @@ func (r *Runner) onServer(s Step) {
 		return
 	}
 	r.during("the file server is killed, and away", s.For, h.KillServer, func() error { return h.StartServer(context.Background()) })
+}
+
+var errNoAPI = errors.New("no API server elects the controller of this cluster")
+
+func (r *Runner) onAPI(ctx context.Context, s Step) {
+	a, ok := r.Cluster.(cluster.API)
+	if !ok {
+		r.tell(s.String(), errNoAPI)
+		return
+	}
+	all := context.Background()
+	switch s.Kind {
+	case APIPause:
+		r.during("the API server is stopped", s.For, a.PauseAPI, a.ResumeAPI)
+	case APISlow:
+		r.during("the API server takes 2 s for each call", s.For, func() error { return a.SlowAPI(2 * time.Second) }, func() error { return a.SlowAPI(0) })
+	case APICut:
+		r.during("nobody reaches the API server", s.For, func() error { return a.CutAPI(r.Cluster.Nodes()...) }, a.HealAPI)
+	case APICutOne:
+		if n, ok := r.whoIs(ctx, s, r.Controller); ok {
+			r.during(fmt.Sprintf("broker %d, the controller, does not reach the API server", n), s.For, func() error { return a.CutAPI(n) }, a.HealAPI)
+		}
+	case APIKill:
+		r.during("the API server is killed", 0, func() error { return a.KillAPI(all) }, func() error { return nil })
+	case APIRestore:
+		r.during("the API server is given what it knew at the beginning", 0, func() error { return a.RestoreAPI(all) }, func() error { return nil })
+	case LeaseDelete:
+		r.during("the Lease is deleted", 0, func() error { return a.DeleteLease(all) }, func() error { return nil })
+	}
 }
 
 // wait is for the length of a fault, which nothing cuts short: what was stopped would
