@@ -173,10 +173,11 @@ func TestClusterStreamIsClaimedAnew(t *testing.T) {
 func TestWorkGoesOnWithoutItsClient(t *testing.T) {
 	v, f := mount(t, t.TempDir())
 	b := start(t, v, options(t))
+	eventually(t, "ready", b.Ready) // what a start publishes is published
 	hold, held := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	f.set(func(op, name string) error {
-		if op == "rename" && strings.HasSuffix(name, ".snap") && strings.HasPrefix(name, "meta/") && first.CompareAndSwap(false, true) {
+		if op == "rename" && strings.HasSuffix(name, ".snap") && strings.HasPrefix(name, b.stream+"/") && first.CompareAndSwap(false, true) {
 			close(held)
 			<-hold
 		}
