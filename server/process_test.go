@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -368,3 +369,36 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(code int)        { r.code = code }
+
+// Who may not write on its volume is told so in one line, with whose it is and who asks. In a
+// container there is nobody to look.
+func TestProcessMayNotWrite(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start it as somebody else")
+	}
+	bin, err := builtBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	volume, err := os.MkdirTemp("", "kaas-root-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(volume)
+	mine := filepath.Join(volume, "kaas") // others may not reach the one that was built
+	b, err := os.ReadFile(bin)
+	if err == nil {
+		err = errors.Join(os.WriteFile(mine, b, 0o755), os.Chmod(volume, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(mine, "--set", "log.dirs="+volume+"/kaas-data", "--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "http.listeners=")
+	cmd.Dir, cmd.Env = "/", []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+	out, err := cmd.CombinedOutput()
+	want := "permission denied: the broker runs as user 65532, group 65532, and " + volume + " belongs to user 0, group 0, with mode 0755\n"
+	if line := string(out); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || !strings.HasSuffix(line, want) || strings.Count(line, "\n") != 1 {
+		t.Errorf("%v, and it said %q, want %q", err, line, want)
+	}
+}

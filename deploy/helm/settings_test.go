@@ -21,11 +21,14 @@ type pod struct {
 	limit  int64 // bytes of memory
 }
 
+const podIP = "2001:db8::5"
+
 func (p pod) field(path string) (string, bool) {
 	v, ok := map[string]string{
 		"metadata.name":      fmt.Sprintf("kaas-%d", p.index),
 		"metadata.namespace": namespace,
 		"status.hostIP":      p.hostIP,
+		"status.podIP":       podIP,
 		"metadata.labels['apps.kubernetes.io/pod-index']": strconv.Itoa(p.index),
 	}[path]
 	return v, ok
@@ -96,9 +99,13 @@ const jaas = `org.apache.kafka.common.security.scram.ScramLoginModule required u
 // Whatever the values, the broker takes what its pod is given, and every pod's clients and
 // peers are told where that pod is.
 func TestTheBrokerTakesIt(t *testing.T) {
-	inside := func(full, domain string, index, brokers, clients int) []string {
+	inside := func(c *server.Config, full, domain string, index, brokers, clients int) []string {
 		host := fmt.Sprintf("kaas-%d.%s-brokers.%s.svc.%s", index, full, namespace, domain)
-		return []string{fmt.Sprintf("BROKERS=%s:%d", host, brokers), fmt.Sprintf("CLIENTS=%s:%d", host, clients)}
+		peer := host
+		if !c.Listeners[0].Secure() { // certificates are for names
+			peer = podIP
+		}
+		return []string{fmt.Sprintf("BROKERS=%s:%d", peer, brokers), fmt.Sprintf("CLIENTS=%s:%d", host, clients)}
 	}
 	for name, want := range map[string]struct {
 		brokers, clients int
@@ -120,7 +127,7 @@ func TestTheBrokerTakesIt(t *testing.T) {
 			if name == "full" {
 				domain = "k8s.example.com"
 			}
-			all := inside(fullname(v), domain, 12, want.brokers, want.clients)
+			all := inside(c, fullname(v), domain, 12, want.brokers, want.clients)
 			if want.outside != "" {
 				all = append(all, want.outside)
 			}
@@ -153,6 +160,19 @@ func TestThePageHasTriedValues(t *testing.T) {
 	for line := range strings.Lines(string(tried)) {
 		if !strings.Contains(string(page), "\n    "+line) {
 			t.Errorf("it does not have %q", line)
+		}
+	}
+}
+
+// Who wants it is told addresses, or names, whatever the protocol.
+func TestWhatIsAdvertisedIsAChoice(t *testing.T) {
+	for choice, want := range map[string]string{
+		"clients: {advertise: ip}":                             "BROKERS=2001:db8::5:9091 CLIENTS=2001:db8::5:9092",
+		"clients: {advertise: ip}, brokers: {advertise: name}": "BROKERS=kaas-3.kaas-brokers.events.svc.cluster.local:9091 CLIENTS=2001:db8::5:9092",
+	} {
+		c, _ := pod{3, "192.0.2.1", 1 << 30}.settings(t, values(t, "listeners: {"+choice+"}"), "")
+		if got := told(c.Advertised); got != want {
+			t.Errorf("%s: %s, want %s", choice, got, want)
 		}
 	}
 }

@@ -74,8 +74,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* What the listeners are told clients by. Of $(…) the kubelet makes values, of {id} it is the number. */}}
 {{- define "kaas.advertised" -}}
 {{- $v := .Values }}
-{{- $pod := printf "$(POD_NAME).%s-brokers.$(POD_NAMESPACE).svc.%s" (include "kaas.fullname" .) $v.clusterDomain }}
-{{- $list := list (printf "BROKERS://%s:%d" $pod (int $v.listeners.brokers.port)) (printf "CLIENTS://%s:%d" $pod (int $v.listeners.clients.port)) }}
+{{- $name := printf "$(POD_NAME).%s-brokers.$(POD_NAMESPACE).svc.%s" (include "kaas.fullname" .) $v.clusterDomain }}
+{{- $brokers := $v.listeners.brokers.advertise | default (ternary "name" "ip" (hasSuffix "SSL" $v.listeners.brokers.protocol)) }}
+{{- $list := list (printf "BROKERS://%s:%d" (ternary "$(POD_IP)" $name (eq $brokers "ip")) (int $v.listeners.brokers.port)) }}
+{{- $list = append $list (printf "CLIENTS://%s:%d" (ternary "$(POD_IP)" $name (eq $v.listeners.clients.advertise "ip")) (int $v.listeners.clients.port)) }}
 {{- if and $v.external.enabled (not (include "kaas.asksForAddress" .)) }}
 {{- $host := $v.external.host | default "$(HOST_IP)" | replace "{id}" "$(KAAS_NODE_ID)" }}
 {{- $port := printf "%d" (int $v.external.port) }}
