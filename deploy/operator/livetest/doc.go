@@ -5,5 +5,5 @@
 //	KAAS_K8S=1 go test -count=1 ./livetest
 //
 // The operator may do in Kubernetes what the chart's rules let it, and in the cluster what
-// docs/operator.md tells to grant it.
+// examples/granted.sh grants it.
 package livetest

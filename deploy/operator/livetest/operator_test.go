@@ -28,27 +28,29 @@ func (w *world) update(t *testing.T, obj client.Object, do func()) error {
 
 func TestOperator(t *testing.T) {
 	w := start(t)
-	w.operator()
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *world)
 	}{
+		{"dying", testSweep},
+		{"starting", func(_ *testing.T, w *world) { w.operator() }},
 		{"topics", testTopicLife},
 		{"adopted", testTopicAdopted},
 		{"refused", testRefusedByTheAPI},
 		{"users", testUserLife},
 		{"users refused", testUsersRefused},
+		{"examples", testExamples},
 		{"brokers down", testBrokersDown},
 		{"a broker hangs", testBrokerHangs},
 		{"API server killed", testAPIServerKilled},
 		{"operator killed", testOperatorKilled},
 		{"two operators", testTwoOperators},
+		{"secrets", noSecretsIn},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, w) }) {
 			break
 		}
 	}
-	noSecretsIn(t, w)
 }
 
 // noSecretsIn looks for passwords in what operators have said, in events, and in resources.

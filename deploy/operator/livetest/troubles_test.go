@@ -170,7 +170,7 @@ func testOperatorKilled(t *testing.T, w *world) {
 			p.end(t, syscall.SIGKILL)
 		}
 	})
-	const n = 20
+	const n = 12
 	name := func(i int) string { return fmt.Sprint("killed-", i) }
 	for i := range n {
 		must(t, w.c.Create(t.Context(), newTopic(name(i), v1alpha1.KafkaTopicSpec{Partitions: new(int32(1)), Configs: configs{"retention.ms": "1000"}})))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -297,21 +299,32 @@ func read(t *testing.T, file string, into any) {
 	}
 }
 
-// grant lets the operator do in the cluster what docs/operator.md tells.
+// grant lets the operator do in the cluster what the example says.
 func (w *world) grant(t *testing.T) {
 	t.Helper()
-	ops := map[string][]kadm.ACLOperation{
-		"cluster": {kadm.OpDescribe, kadm.OpAlter, kadm.OpDescribeConfigs, kadm.OpAlterConfigs},
-		"topics":  {kadm.OpCreate, kadm.OpDelete, kadm.OpDescribe, kadm.OpAlter, kadm.OpDescribeConfigs, kadm.OpAlterConfigs},
-	}
-	for on, ops := range ops {
-		b := kadm.NewACLs().Allow("User:operator").AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral).Operations(ops...)
-		if on == "cluster" {
-			b = b.Clusters()
-		} else {
-			b = b.Topics("*")
+	cmd := exec.Command("sh", "../examples/granted.sh", "echo")
+	cmd.Env = append(os.Environ(), "OPERATOR=operator")
+	out, err := cmd.Output()
+	must(t, err)
+	for line := range strings.Lines(string(out)) {
+		b := kadm.NewACLs().AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral)
+		var ops []kadm.ACLOperation
+		args := strings.Fields(line)
+		for i, arg := range args {
+			switch arg {
+			case "--allow-principal":
+				b = b.Allow(args[i+1])
+			case "--cluster":
+				b = b.Clusters()
+			case "--topic":
+				b = b.Topics(args[i+1])
+			case "--operation":
+				op, err := kmsg.ParseACLOperation(args[i+1])
+				must(t, err)
+				ops = append(ops, op)
+			}
 		}
-		rs, err := w.admin.CreateACLs(t.Context(), b)
+		rs, err := w.admin.CreateACLs(t.Context(), b.Operations(ops...))
 		must(t, err)
 		for _, r := range rs {
 			must(t, r.Err)

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"os"
+)
+
+func TestOptions(t *testing.T) {
+	env := map[string]string{"KAAS_OPERATOR_BOOTSTRAP_SERVERS": "env:1", "KAAS_OPERATOR_RESYNC": "3s", "KAAS_OPERATOR_NAMESPACES": "a, b", "KAAS_OPERATOR_LEADER_ELECTION": "false"}
+	o, err := parse([]string{"--resync", "5s", "--log-level=WARN"}, func(k string) string { return env[k] }, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.bootstrap != "env:1" || o.resync != 5*time.Second || !slices.Equal(o.namespaces, []string{"a", "b"}) || o.elect || o.logLevel != slog.LevelWarn {
+		t.Errorf("%+v", o)
+	}
+	for flag, want := range map[string]string{"--resync=1ms": "--resync", "--workers=0": "--workers", "--lease=x": "lease", "x": "is no flag"} {
+		if _, err := parse([]string{flag}, func(string) string { return "" }, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+	env["KAAS_OPERATOR_WORKERS"] = "many"
+	if _, err := parse(nil, func(k string) string { return env[k] }, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "KAAS_OPERATOR_WORKERS") {
+		t.Error(err)
+	}
+}
+
+// The chart has the definitions as they are here.
+func TestChartHasTheDefinitions(t *testing.T) {
+	files, err := filepath.Glob("crds/*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		ours, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := os.ReadFile(filepath.Join("../helm/kaas-operator", file))
+		if err != nil || !bytes.Equal(ours, theirs) {
+			t.Errorf("%s is another one in the chart: run go generate ./api/... (%v)", file, err)
+		}
+	}
+}
