@@ -107,7 +107,7 @@ func TestTheAPITakesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
-	for _, o := range besides(t) {
+	for _, o := range append(besides(t), operators(t)...) {
 		if _, err := at(client, o).Create(t.Context(), o, dry); err != nil {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}

@@ -66,7 +66,11 @@ func values(t *testing.T, text string) map[string]any {
 
 // render is what Helm makes of values, by the template's name, for a version of Kubernetes.
 func render(v map[string]any, version string) (map[string]string, error) {
-	chart, err := loader.Load("kaas")
+	return renderChart("kaas", v, version)
+}
+
+func renderChart(dir string, v map[string]any, version string) (map[string]string, error) {
+	chart, err := loader.Load(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +90,12 @@ func render(v map[string]any, version string) (map[string]string, error) {
 // manifests are the objects of a rendering, in a fixed order.
 func manifests(t *testing.T, v map[string]any) []*unstructured.Unstructured {
 	t.Helper()
-	files, err := render(v, "")
+	return manifestsOf(t, "kaas", v)
+}
+
+func manifestsOf(t *testing.T, chart string, v map[string]any) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := renderChart(chart, v, "")
 	if err != nil {
 		t.Fatal(err)
 	}

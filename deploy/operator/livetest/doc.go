@@ -1,6 +1,6 @@
 // Package livetest runs the operator as a process, against a real API server and an etcd
-// (deploy/k8snode), and against three brokers with SASL and ACLs, as they come from this
-// repository. It has no code of its own:
+// (deploy/k8snode), and against three brokers with TLS, SASL and ACLs, as they come from
+// this repository. It has no code of its own:
 //
 //	KAAS_K8S=1 go test -count=1 ./livetest
 //

@@ -2,6 +2,7 @@ package livetest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
+	"kaas.dev/kaas/internal/testcerts"
 )
 
 const (
@@ -54,6 +56,8 @@ type world struct {
 	c         client.WithWatch // may do everything
 	scheme    *runtime.Scheme
 	brokers   []*broker
+	ca        string // of the brokers
+	trust     *tls.Config
 	admin     *kadm.Client // may do everything
 	bin       map[string]string
 	operators []*process // the running ones
@@ -172,11 +176,16 @@ const brokerLogin = `org.apache.kafka.common.security.plain.PlainLoginModule req
 	`user_broker="of-brokers" user_admin="of-admin" user_operator="of-the-operator";`
 
 func (w *world) makeBrokers(t *testing.T, n int) {
+	ca, key := testcerts.Authority(t, "authority"), filepath.Join(w.dir, "broker.pem")
+	w.ca, w.trust = filepath.Join(w.dir, "ca.pem"), &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12}
+	must(t, os.WriteFile(w.ca, ca.CertPEM(), 0o600))
+	must(t, os.WriteFile(key, ca.Local(t, "broker").PEM(t, ""), 0o600))
 	for i := range n {
 		b := &broker{addr: freeAddr(t)}
 		for _, set := range []string{
 			fmt.Sprintf("node.id=%d", i+1), "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + freeAddr(t), "log.dirs=" + filepath.Join(w.dir, "volume"), "log.level=warn",
-			"listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN",
+			"listener.security.protocol.map=PLAINTEXT:SASL_SSL", "ssl.keystore.type=PEM", "ssl.keystore.location=" + key, "ssl.truststore.type=PEM", "ssl.truststore.location=" + w.ca,
+			"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN",
 			"listener.name.plaintext.plain.sasl.jaas.config=" + brokerLogin, "connection.failed.authentication.delay.ms=10",
 			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:admin;User:broker",
 			"auto.create.topics.enable=false", "num.partitions=2",
@@ -200,7 +209,7 @@ func (w *world) addrs() (out []string) {
 // client is one of a user of the cluster.
 func (w *world) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.addrs()...), kgo.RetryTimeout(10 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.addrs()...), kgo.DialTLSConfig(w.trust), kgo.RetryTimeout(10 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
 	must(t, err)
 	t.Cleanup(cl.Close)
 	return cl
@@ -330,7 +339,7 @@ func (w *world) grant(t *testing.T) {
 			must(t, r.Err)
 		}
 	}
-	config := "bootstrap.servers=" + strings.Join(w.addrs(), ",") + "\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n" +
+	config := "bootstrap.servers=" + strings.Join(w.addrs(), ",") + "\nsecurity.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location=" + w.ca + "\nsasl.mechanism=PLAIN\n" +
 		`sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="operator" password="of-the-operator";` + "\n"
 	must(t, os.WriteFile(w.commandConfig(), []byte(config), 0o600))
 }

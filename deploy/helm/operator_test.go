@@ -1,0 +1,108 @@
+package helm
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const operatorChart = "kaas-operator"
+
+// operatorValues are the least that the operator's chart takes, and nearly all of it.
+var operatorValues = map[string]string{
+	"least": `bootstrapServers: kaas-bootstrap:9092`,
+	"full": `
+replicas: 2
+image: {digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef, pullSecrets: [{name: registry}], command: [/operator]}
+bootstrapServers: a:9092,b:9092
+commandConfig: {secretName: kaas-operator-login}
+namespaces: [events]
+resync: 1m30s
+serviceAccount: {annotations: {a: b}}
+podMonitor: {enabled: true, labels: {release: prometheus}}
+podLabels: {team: x}
+podAnnotations: {a: b}
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: x, operator: Exists}]
+priorityClassName: system-cluster-critical`,
+}
+
+// operators are the manifests of the operator's chart, and its definitions.
+func operators(t *testing.T) (all []*unstructured.Unstructured) {
+	t.Helper()
+	files, err := filepath.Glob(operatorChart + "/crds/*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, decode(t, file, string(b))...)
+	}
+	for _, v := range operatorValues {
+		all = append(all, slices.DeleteFunc(manifestsOf(t, operatorChart, values(t, v)), func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == "PodMonitor" // of an operator that is not there
+		})...)
+	}
+	return all
+}
+
+func TestOperatorChart(t *testing.T) {
+	for name, text := range operatorValues {
+		v := values(t, text)
+		for _, m := range lint.RunAll(operatorChart, v, namespace).Messages {
+			if m.Severity > support.InfoSev {
+				t.Errorf("%s: %v", name, m)
+			}
+		}
+		kinds := map[string]int{}
+		for _, o := range manifestsOf(t, operatorChart, v) {
+			kinds[o.GetKind()]++
+			if o.GetLabels()["app.kubernetes.io/instance"] != release || !strings.HasPrefix(o.GetKind(), "Cluster") && o.GetNamespace() != namespace {
+				t.Errorf("%s: %s %s is in %q with labels %v", name, o.GetKind(), o.GetName(), o.GetNamespace(), o.GetLabels())
+			}
+		}
+		everywhere := 1 // the operator's Role is one of the whole cluster, unless namespaces are named
+		if v["namespaces"] != nil {
+			everywhere = 0
+		}
+		if kinds["Deployment"] != 1 || kinds["ServiceAccount"] != 1 || kinds["ClusterRole"] != everywhere || kinds["Role"] != 2-everywhere {
+			t.Errorf("%s: %v", name, kinds)
+		}
+	}
+	for text, want := range map[string]string{
+		"replicas: 1":           "where the cluster is has to be said",
+		"bootstrapServers: a b": "/bootstrapServers'",
+		"resync: often":         "/resync'",
+		"namespace: x":          "additional properties 'namespace' not allowed",
+	} {
+		if _, err := renderChart(operatorChart, values(t, text), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Nobody is root in the pod, and nothing there can be written to.
+func TestOperatorIsConfined(t *testing.T) {
+	d := named(t, manifestsOf(t, operatorChart, values(t, operatorValues["least"])), "Deployment", release+"-"+operatorChart)
+	get := func(fields ...string) any {
+		v, _, err := unstructured.NestedFieldNoCopy(d.Object, append([]string{"spec", "template", "spec"}, fields...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	c := get("containers").([]any)[0].(map[string]any)["securityContext"].(map[string]any)
+	if get("securityContext", "runAsNonRoot") != true || get("securityContext", "seccompProfile", "type") != "RuntimeDefault" ||
+		c["readOnlyRootFilesystem"] != true || c["allowPrivilegeEscalation"] != false || c["capabilities"].(map[string]any)["drop"].([]any)[0] != "ALL" {
+		t.Errorf("%v, %v", get("securityContext"), c)
+	}
+}
