@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,15 +76,29 @@ func (p *tokenProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"error":"invalid_client"}`)
 		return
 	}
-	now := time.Now()
-	raw, err := jwt.Signed(p.signer).Claims(jwt.Claims{Issuer: "provider", Subject: "kaas", Audience: jwt.Audience{"kaas"},
-		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(p.life))}).Serialize()
+	raw, err := p.sign()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	p.given.Add(1)
 	fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, raw, int(p.life.Seconds()))
+}
+
+// sign makes a token of the brokers.
+func (p *tokenProvider) sign() (string, error) {
+	now := time.Now()
+	return jwt.Signed(p.signer).Claims(jwt.Claims{Issuer: "provider", Subject: "kaas", Audience: jwt.Audience{"kaas"},
+		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(p.life))}).Serialize()
+}
+
+func (p *tokenProvider) token(t *testing.T) string {
+	t.Helper()
+	raw, err := p.sign()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 // sets are the settings of a broker that logs in to others with the provider's tokens, and lets
@@ -188,5 +204,57 @@ func TestBrokersWithoutTokens(t *testing.T) {
 		if strings.Contains(log.String()+wrong.String(), secret) {
 			t.Errorf("a log has %s in it", secret)
 		}
+	}
+}
+
+// Tokens may come from a file, which is read whenever a broker logs in: what is put into it is
+// used by connections that are made then, and by those that there are when their token expires.
+func TestBrokersWithTokenFile(t *testing.T) {
+	p := startProvider(t, 4*time.Second)
+	dir, file := filepath.Join(t.TempDir(), "data"), keyFile(t, "token", []byte(p.token(t)))
+	put := func() {
+		next := keyFile(t, "token", []byte(p.token(t)))
+		if err := os.Rename(next, file); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				put()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer wg.Wait()
+	defer cancel()
+	var nodes []*Node
+	for id := 1; id <= 2; id++ {
+		sets := p.sets(id, "unused", "listener.name.brokers.oauthbearer.sasl.oauthbearer.token.endpoint.url=file://"+file)
+		nodes = append(nodes, startNode(t, dir, sets...))
+	}
+	for _, n := range nodes {
+		awaitCluster(t, n, "two brokers serve", func() bool { return alive(n) == 2 && n.broker.Ready() })
+	}
+	cl := kgoClient(t, nodes[1].Addr(), kgo.SASL(plain.Auth{User: "alice", Pass: "alice-secret"}.AsMechanism()))
+	for made, began := 0, time.Now(); time.Since(began) < 6*time.Second; made++ { // more than a token's time
+		for id := range int32(2) {
+			if code := createAt(ctx, t, cl, id+1, fmt.Sprintf("t-%d-%d", made, id)); code != 0 {
+				t.Fatalf("broker %d makes no topic: error %d", id+1, code)
+			}
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	if given := p.given.Load(); given != 0 {
+		t.Errorf("%d tokens were fetched", given)
 	}
 }

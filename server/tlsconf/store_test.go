@@ -397,3 +397,23 @@ func TestOwnCertificateEnd(t *testing.T) {
 		}
 	}
 }
+
+// The files of a client that has no key are watched, too.
+func TestClientWithoutKeyIsReadAgain(t *testing.T) {
+	ca, next := testcerts.Authority(t, "ca"), testcerts.Authority(t, "next")
+	dir := t.TempDir()
+	s, err := ParseClient(given(map[string]string{trustType: "PEM", trustLocation: put(t, dir, "ca.pem", ca.CertPEM())}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := Open(s, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	put(t, dir, "ca.pem", next.CertPEM())
+	refreshAll([]*Store{st}, slog.New(slog.NewTextHandler(&log, nil)))
+	if !strings.Contains(log.String(), "new key files are in use") || !st.ClientConfig("x").RootCAs.Equal(next.Pool()) {
+		t.Errorf("the new file is not in use: %s", log.String())
+	}
+}

@@ -77,6 +77,8 @@ func refreshAll(stores []*Store, log *slog.Logger) {
 		switch {
 		case err != nil && changed:
 			l.Error("new key files are not taken: what was read before stays in use", "err", err)
+		case changed && st.Leaf() == nil: // a client's
+			l.Info("new key files are in use")
 		case changed:
 			leaf := st.Leaf()
 			l.Info("new key files are in use", "serial", leaf.SerialNumber.Text(16), "expires", leaf.NotAfter)
@@ -98,6 +100,9 @@ func tellEnds(stores []*Store, log *slog.Logger) {
 // that changes or there is another one.
 func (st *Store) tellEnd(now time.Time, log *slog.Logger) {
 	leaf := st.Leaf()
+	if leaf == nil { // a client's
+		return
+	}
 	what, level := "", slog.LevelError
 	switch {
 	case now.After(leaf.NotAfter):
