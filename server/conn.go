@@ -57,8 +57,9 @@ type conn struct {
 	undone *semaphore.Weighted
 	wg     sync.WaitGroup
 
-	began time.Time
-	muted atomic.Int64 // until when nothing is read, in ns after began; see mute
+	began    time.Time
+	produced bool         // there was a Produce; owned by the reader
+	muted    atomic.Int64 // until when nothing is read, in ns after began; see mute
 
 	writes   bool     // the writer runs, which begins with the first request; owned by the reader
 	writing  *pending // the newest that the writer came to
@@ -216,6 +217,9 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 	a := apiFor(h.key)
 	if !c.serves(a, h.version) && h.key != kmsg.ApiVersions.Int16() {
 		return nil, fmt.Errorf("%s version %d is not served", kmsg.NameForKey(h.key), h.version)
+	}
+	if err := c.awaitQuota(br, h); err != nil {
+		return nil, err
 	}
 	claim, weight, err := c.admit(a, h)
 	if err != nil {

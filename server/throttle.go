@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -161,4 +163,50 @@ func (c *conn) awaitUnmuted() error {
 		}
 	}
 	return nil
+}
+
+// awaitQuota keeps the first Produce of a connection waiting, unread, where its client owes
+// time for what it has sent by others: who hangs up while he is muted, and comes again, gains
+// nothing. Further ones wait by the connection's own mute.
+func (c *conn) awaitQuota(br *bufio.Reader, h head) error {
+	if h.key != kmsg.Produce.Int16() || c.produced {
+		return nil
+	}
+	c.produced = true
+	if c.s.quotas() == nil {
+		return nil
+	}
+	id, err := peekClientID(br, int(h.size)-headBytes)
+	if err != nil {
+		return err
+	}
+	who := quota.Client{User: c.principal.Name, ID: id}
+	for wait := c.s.quota.Owed(c.s.quotas(), who); wait > 0; wait = c.s.quota.Owed(c.s.quotas(), who) {
+		c.mute(wait)
+		if err := c.awaitUnmuted(); err != nil {
+			return err
+		}
+	}
+	return c.deadline(pieceTimeout)
+}
+
+// peekClientID is the client ID of a request whose fixed part has been read, as far as there is
+// room for it.
+func peekClientID(br *bufio.Reader, rest int) (string, error) {
+	if rest < 2 {
+		return "", errHeader
+	}
+	b, err := br.Peek(2)
+	if err != nil {
+		return "", err
+	}
+	n := int(int16(binary.BigEndian.Uint16(b)))
+	if n <= 0 {
+		return "", nil
+	}
+	b, err = br.Peek(min(2+n, rest, br.Size()))
+	if err != nil {
+		return "", err
+	}
+	return textOf(string(b[2:])), nil
 }

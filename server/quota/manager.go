@@ -94,6 +94,18 @@ func (m *Manager) Produce(q *projections.Quotas, c Client, bytes int) time.Durat
 	return round(wait)
 }
 
+// Owed is how long a client has to wait for what it has sent already.
+func (m *Manager) Owed(q *projections.Quotas, c Client) time.Duration {
+	x, bound, now := m.find(q, produce, c)
+	if x == nil {
+		return 0
+	}
+	defer x.mu.Unlock()
+	w := m.window[produce]
+	x.fill(bound, spread(w, bound), now)
+	return round(max(x.rate.wait(w, bound, now), x.bucket.wait(bound)))
+}
+
 // spread is what a client may send at once without being slowed down.
 func spread(w window, bound float64) float64 { return bound * float64(w.ms) / 1000 }
 

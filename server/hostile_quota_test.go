@@ -1,0 +1,127 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	evadedRate = 200_000 // bytes a second
+	evadedSize = 50_000  // of a request
+	evadedTime = 3 * time.Second
+)
+
+// hostileProduce is a request by a client that calls itself so.
+func hostileProduce(client string) []byte {
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).AppendRequest(nil, produceOf(evadedSize, -1), 1)
+}
+
+// evade has a user with a quota send as it likes for a while, and checks what got through: a
+// second's worth at once, what the quota gives in that time, and a request that each of those
+// who send at the same time may have begun before anybody was counted.
+func evade(t *testing.T, together int, send func(t *testing.T, addr string, i int, until time.Time)) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	c.create("t", 1)
+	c.quota("user=ANONYMOUS", fmt.Sprint("producer_byte_rate=", evadedRate))
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range together {
+		wg.Go(func() { send(t, n.Addr(), i, began.Add(evadedTime)) })
+	}
+	wg.Wait()
+	passed := time.Since(began)
+	got := c.end("t") * evadedSize
+	most := int64(evadedRate*(passed.Seconds()+1)) + int64(together)*evadedSize
+	if t.Logf("%d bytes in %v, at most %d", got, passed, most); got > most || got == 0 {
+		t.Errorf("%d bytes got through in %v, more than %d", got, passed, most)
+	}
+}
+
+// once sends one request on a connection of its own, and waits for the answer or hangs up.
+func produceOnce(t *testing.T, addr, client string, wait time.Duration) {
+	c := dial(t, addr)
+	defer c.nc.Close()
+	if _, err := c.nc.Write(hostileProduce(client)); err != nil {
+		return
+	}
+	_ = c.nc.SetReadDeadline(time.Now().Add(wait))
+	_, _ = io.ReadFull(c.nc, make([]byte, 4))
+}
+
+// Whoever has a quota gains nothing by calling himself something else in every request.
+func TestQuotaOfManyClientIDs(t *testing.T) {
+	evade(t, 10, func(t *testing.T, addr string, i int, until time.Time) {
+		c := dial(t, addr)
+		_ = c.nc.SetDeadline(until)
+		go func() { _, _ = io.Copy(io.Discard, c.nc) }()
+		for n := 0; time.Now().Before(until); n++ {
+			if _, err := c.nc.Write(hostileProduce(fmt.Sprint("c", i, "-", n))); err != nil {
+				break
+			}
+		}
+		c.nc.Close()
+	})
+}
+
+// Nor by hanging up while he is muted, and coming again.
+func TestQuotaOfWhoComesAgain(t *testing.T) {
+	evade(t, 4, func(t *testing.T, addr string, i int, until time.Time) {
+		for n := 0; time.Now().Before(until); n++ {
+			produceOnce(t, addr, fmt.Sprint("c", n), 200*time.Millisecond)
+		}
+	})
+}
+
+// Half a request is charged nothing, and keeps nobody waiting who sends whole ones.
+func TestHalfRequestsAndQuotas(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	c.create("t", 1)
+	c.quota("user=ANONYMOUS", fmt.Sprint("producer_byte_rate=", evadedRate))
+	for range 50 {
+		half := dial(t, n.Addr())
+		raw := hostileProduce("half")
+		if _, err := half.nc.Write(raw[:len(raw)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.ask(produceOf(1000, -1)).(*kmsg.ProduceResponse); got.ThrottleMillis != 0 || got.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Errorf("who sends a whole one: %+v", got)
+	}
+}
+
+// A user with a quota for new connections, or for time, is slowed down however many there are:
+// see TestConnectionRates for addresses.
+func TestRequestTimeOfManyConnections(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	c.create("t", 100)
+	c.quota("user=ANONYMOUS", "request_percentage=0.01")
+	began, asked := time.Now(), 0
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			c := dial(t, n.Addr())
+			for time.Since(began) < 2*time.Second {
+				req := kmsg.NewPtrMetadataRequest()
+				req.Version = 9
+				_, _ = c.nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID(fmt.Sprint("c", i))).AppendRequest(nil, req, 1))
+				c.receive()
+				mu.Lock()
+				asked++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if t.Logf("%d requests", asked); asked > 2000 {
+		t.Errorf("%d requests in %v", asked, time.Since(began))
+	}
+}
