@@ -292,25 +292,43 @@ func TestFilter(t *testing.T) {
 
 // What views keep has a bound, and what they do not keep decides all the same.
 func TestSubjectsAreKeptWithinABound(t *testing.T) {
-	var lines []string
-	for i := range 2000 {
-		lines = append(lines, fmt.Sprintf("User:* ALLOW READ TOPIC:LITERAL:t%d from *", i))
-	}
-	v := acl.New(set(t, parse(t, lines...)...), acl.Options{})
-	if v.Of(alice, here) != v.Of(alice, there) {
+	if v := acl.New(set(t, parse(t, "User:* ALLOW READ TOPIC:LITERAL:t from *")...), acl.Options{}); v.Of(alice, here) != v.Of(alice, there) {
 		t.Error("who may do the same from anywhere is worked out for each address")
 	}
+	var lines []string
+	for i := range 2000 {
+		lines = append(lines, fmt.Sprintf("User:* ALLOW READ TOPIC:LITERAL:t%d from 10.0.0.0/8", i))
+	}
+	v := acl.New(set(t, parse(t, lines...)...), acl.Options{})
+	from := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
 	for i := range 1000 {
-		if p := auth.User(fmt.Sprint("u", i)); !v.Of(p, here).Allows(acl.Read, acl.Topic, "t7") {
+		if p := auth.User(fmt.Sprint("u", i)); !v.Of(p, from(i)).Allows(acl.Read, acl.Topic, "t7") {
 			t.Fatalf("%s is denied", p)
 		}
 	}
 	if kept := v.Kept(); kept > acl.MostKept {
 		t.Errorf("subjects of %d bytes are kept", kept)
 	}
-	last := v.Of(auth.User("u999"), here)
-	if again := v.Of(auth.User("u999"), here); again == last {
+	last := v.Of(acl.Everybody, from(999))
+	if again := v.Of(acl.Everybody, from(999)); again == last {
 		t.Error("a subject above the bound is kept")
+	}
+}
+
+// Strangers cost no more where a lot is said of everybody: it is worked out once.
+func TestWhatIsForEverybodyIsShared(t *testing.T) {
+	var lines []string
+	for i := range 2000 {
+		lines = append(lines, fmt.Sprintf("User:* ALLOW READ TOPIC:LITERAL:t%d from *", i))
+	}
+	v := acl.New(set(t, parse(t, lines...)...), acl.Options{})
+	v.Of(alice, here)
+	before := v.Kept()
+	for i := range 100 {
+		v.Of(auth.User(fmt.Sprint("u", i)), here)
+	}
+	if grown := v.Kept() - before; grown > 1<<20 {
+		t.Errorf("100 strangers take %d KiB", grown>>10)
 	}
 }
 

@@ -2,6 +2,7 @@ package acl
 
 import (
 	"strings"
+	"sync"
 
 	"kaas.dev/kaas/projections"
 )
@@ -13,7 +14,23 @@ type Subject struct {
 	who    who
 	super  bool
 	by     [projections.ACLUser + 1]names[rights]
+	all    *Subject // what everybody may do who comes from there; nil for everybody
+	some   sync.Map // bool by asked: what AllowsSome has found
 	weight int64
+}
+
+type asked struct {
+	op Operation
+	r  Resource
+}
+
+// have is what is said of somebody and of everybody about a resource.
+func (s *Subject) have(r Resource, name string) rights {
+	have := of(&s.by[r], name, rights.and)
+	if s.all != nil {
+		have = have.and(of(&s.all.by[r], name, rights.and))
+	}
+	return have
 }
 
 // View is what the subject was made of; nil for a nil one.
@@ -29,7 +46,7 @@ func (s *Subject) Allows(op Operation, r Resource, name string) bool {
 	if s == nil || s.super {
 		return true
 	}
-	have := of(&s.by[r], name, rights.and)
+	have := s.have(r, name)
 	switch bit := int32(1) << op; {
 	case have.deny&bit != 0:
 		return false
@@ -59,10 +76,19 @@ func (s *Subject) AllowsSome(op Operation, r Resource) bool {
 	if s.Allows(op, r, "hardcode") { // what Kafka asks for super users, and everybody
 		return true
 	}
+	if found, ok := s.some.Load(asked{op, r}); ok {
+		return found.(bool)
+	}
+	found := s.allowsSome(op, r)
+	s.some.Store(asked{op, r}, found)
+	return found
+}
+
+func (s *Subject) allowsSome(op Operation, r Resource) bool {
 	var allowed []*entry
 	denied := map[string]bool{}
 	literal, all, none := map[string]bool{}, false, false
-	s.view.each(s.who, func(e *entry) {
+	s.view.each(s.who, func(e *entry) bool {
 		switch {
 		case e.Resource != r || e.Operation != op && e.Operation != projections.ACLAll:
 		case e.allows():
@@ -75,6 +101,7 @@ func (s *Subject) AllowsSome(op Operation, r Resource) bool {
 		default:
 			literal[e.Name] = true
 		}
+		return true
 	})
 	if none || all {
 		return !none
@@ -102,16 +129,20 @@ func (s *Subject) Rule(op Operation, r Resource, name string) string {
 	if s == nil || s.super {
 		return "SuperUser"
 	}
-	allows := s.Allows(op, r, name)
-	rule := "DefaultDeny"
+	allows, bit := s.Allows(op, r, name), int32(1)<<op
+	rule, have := "DefaultDeny", s.have(r, name).deny
 	if allows {
-		rule = "DefaultAllow"
+		rule, have = "DefaultAllow", s.have(r, name).allow
 	}
-	found := false
-	s.view.each(s.who, func(e *entry) {
-		if !found && e.Resource == r && e.allows() == allows && covers(e.Operation, allows)&(1<<op) != 0 && e.names(name) {
-			rule, found = e.String(), true
+	if have&bit == 0 { // there is none, which need not be looked for
+		return rule
+	}
+	s.view.each(s.who, func(e *entry) bool {
+		if e.Resource == r && e.allows() == allows && covers(e.Operation, allows)&bit != 0 && e.names(name) {
+			rule = e.String()
+			return false
 		}
+		return true
 	})
 	return rule
 }

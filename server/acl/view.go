@@ -80,13 +80,16 @@ func (v *View) Of(p auth.Principal, host netip.Addr) *Subject {
 	return have.(*Subject)
 }
 
-// subject works out what somebody may do.
+// subject works out what somebody may do: what is for him, over what is for everybody.
 func (v *View) subject(k who) *Subject {
 	s := &Subject{view: v, who: k, super: v.opt.SuperUsers[k.principal], weight: subjectBytes}
 	if s.super {
 		return s
 	}
-	v.each(k, func(e *entry) {
+	if k.principal != everybody {
+		s.all = v.Of(everybody, k.host)
+	}
+	v.eachOf(k.principal, k.host, func(e *entry) bool {
 		s.weight += rightsBytes
 		s.by[e.Resource].add(e, func(r rights) rights {
 			if covered := covers(e.Operation, e.allows()); e.allows() {
@@ -96,6 +99,7 @@ func (v *View) subject(k who) *Subject {
 			}
 			return r
 		})
+		return true
 	})
 	return s
 }
@@ -103,18 +107,21 @@ func (v *View) subject(k who) *Subject {
 // What a subject, and each of its names, take of mostKept, roughly.
 const subjectBytes, rightsBytes = 1 << 10, 64
 
-// each calls f for every entry that is about somebody.
-func (v *View) each(k who, f func(*entry)) {
-	for _, p := range []auth.Principal{k.principal, everybody} {
-		for i := range v.by[p] {
-			if e := &v.by[p][i]; e.from(k.host) {
-				f(e)
-			}
-		}
-		if p == everybody {
-			return // and once, if that is his name
+// each calls f for every entry that is about somebody, until it returns false.
+func (v *View) each(k who, f func(*entry) bool) {
+	if v.eachOf(k.principal, k.host, f) && k.principal != everybody { // once, if that is his name
+		v.eachOf(everybody, k.host, f)
+	}
+}
+
+// eachOf is each for what is said of a principal itself, and reports whether f went on.
+func (v *View) eachOf(p auth.Principal, host netip.Addr, f func(*entry) bool) bool {
+	for i := range v.by[p] {
+		if e := &v.by[p][i]; e.from(host) && !f(e) {
+			return false
 		}
 	}
+	return true
 }
 
 // hasFor reports whether any ACL is for a resource.
