@@ -2,7 +2,7 @@
 // must not happen.
 //
 //	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|api|none] [--every 8s] [--freeze D] [--groups=false] [--txns=false]
-//	               [--election kubernetes]
+//	               [--election kubernetes | --chart]
 //	               [--lab [--kernel] [--mount OPTIONS]] [--binary FILE] [--break no-check|no-seal]
 //	kaas-check verify FILE     checks a history that was kept
 //	kaas-check dump FILE       prints one, an operation a line
@@ -79,6 +79,7 @@ type settings struct {
 	mount    string // options of the lab's hosts
 	kernel   bool   // the lab's file server is a kernel's
 	election string // volume or kubernetes
+	chart    bool   // the brokers are pods
 }
 
 func runCommand(out io.Writer) *cobra.Command {
@@ -92,7 +93,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.DurationVar(&s.freeze, "freeze", 0, "how long brokers and hosts are paused; chosen by the seed unless given")
 	f.Int64Var(&s.seed, "seed", 0, "`seed` of the plan; 0 is one from the clock")
 	f.IntVar(&s.brokers, "brokers", 3, "brokers")
-	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab all")
+	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; with --chart the list pods; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab all")
 	f.StringVar(&s.binary, "binary", "", "`file` of the broker; built from this module unless given")
 	f.StringVar(&s.without, "break", "", "`rule` to leave out: no-check or no-seal")
 	f.StringVar(&s.dir, "dir", "kaas-check-data", "`directory` to work in")
@@ -103,6 +104,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.StringArrayVar(&s.sets, "set", nil, "`key=value` for every broker; may be repeated")
 	f.BoolVar(&s.lab, "lab", false, "brokers on hosts of their own, on real NFS; needs root")
 	f.StringVar(&s.mount, "mount", "", "further mount `options` of the lab's hosts")
+	f.BoolVar(&s.chart, "chart", false, "brokers are pods of deploy/helm on a node of deploy/k8snode; needs root")
 	f.StringVar(&s.election, "election", "volume", "what elects the controller of local brokers: volume, or kubernetes, by the API server of deploy/k8snode")
 	f.BoolVar(&s.kernel, "kernel", false, "the lab's file server is the kernel's, delegations on")
 	return cmd

@@ -81,8 +81,13 @@ func (s *settings) kinds() ([]nemesis.Kind, error) {
 	if byLease {
 		can = slices.Concat(can, nemesis.APIKinds)
 	}
+	if s.chart {
+		can = nemesis.PodKinds
+	}
 	switch {
 	case wanted != "":
+	case s.chart:
+		wanted = "pods"
 	case s.lab:
 		wanted = "lab"
 	case byLease:
@@ -99,8 +104,8 @@ func (s *settings) kinds() ([]nemesis.Kind, error) {
 	if err == nil && !byLease && s.election != "" && s.election != "volume" {
 		err = fmt.Errorf("--election %s: it is volume or kubernetes", s.election)
 	}
-	if err == nil && byLease && s.lab {
-		err = errors.New("--election kubernetes is for local brokers, not for --lab")
+	if err == nil && (byLease && s.lab || s.chart && (byLease || s.lab || s.without != "")) {
+		err = errors.New("--lab, --election kubernetes and --chart with or without a broken rule exclude one another")
 	}
 	if err == nil && s.lab && s.without != "" {
 		err = errors.New("--break is for local brokers, not for --lab")
@@ -141,7 +146,7 @@ func (r *checkRun) build(ctx context.Context) error {
 	if r.without != "" && r.without != "no-check" && r.without != "no-seal" {
 		return fmt.Errorf("--break %s: it is no-check or no-seal", r.without)
 	}
-	if r.binary != "" {
+	if r.binary != "" || r.chart { // which builds two
 		return nil
 	}
 	r.binary = filepath.Join(r.dir.Root(), "kaas")
@@ -175,6 +180,10 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 		cfg.Small = true
 		cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
 	}
+	if r.chart {
+		r.cluster, err = cluster.NewChart(ctx, cfg)
+		return err
+	}
 	if r.election == "kubernetes" {
 		r.cluster, err = cluster.NewByLease(ctx, cfg, slices.Contains(kinds, nemesis.APIRestore))
 		return err
@@ -198,6 +207,9 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 		return err
 	}
 	writers, readers := r.env.Writers(), r.env.Readers()
+	if r.chart {
+		writers = append(writers, r.env.Pulses()...)
+	}
 	var groups []traffic.Traffic
 	if r.groups {
 		groups = r.env.Groups()
@@ -325,6 +337,9 @@ func (r *checkRun) judge() (*checker.Report, error) {
 	h := r.log.History()
 	rep := checker.Check(h)
 	summary(r.out, h)
+	if r.chart {
+		tellGaps(r.out, h)
+	}
 	rep.Print(r.out, h)
 	if rep.Total() > 0 || r.keep {
 		if err := h.Write(r.dir, historyFile); err != nil {

@@ -23,7 +23,13 @@ const mostStalls = 6
 
 // stallsOf are the longest of a history, one for each partition and time. Topics that
 // come and go are left out.
-func stallsOf(h *history.History) (out []stall) {
+func stallsOf(h *history.History) []stall {
+	out := allStalls(h)
+	return out[:min(len(out), mostStalls)]
+}
+
+// allStalls are all, the longest first.
+func allStalls(h *history.History) (out []stall) {
 	acked := make([][]int64, len(h.Parts))
 	for i := range h.Ops {
 		if op := &h.Ops[i]; op.Kind == history.Produce && op.Outcome == history.OK && h.Procs[op.Proc].Role == history.Idempotent {
@@ -37,7 +43,7 @@ func stallsOf(h *history.History) (out []stall) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b stall) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
-	return out[:min(len(out), mostStalls)]
+	return out
 }
 
 // tellStalls prints the longest times that partitions acknowledged nothing, each with the

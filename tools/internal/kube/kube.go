@@ -52,20 +52,37 @@ const (
 // k8snode says.
 func Start(ctx context.Context, dir *substrate.DirFS, log io.Writer) (*Server, error) {
 	s := &Server{dir: dir, bin: filepath.Join(dir.Root(), "k8snode"), log: log}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "kaas.dev/kaas").Output()
-	if err != nil {
-		return nil, fmt.Errorf("find this module: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", s.bin, ".")
-	cmd.Dir = filepath.Join(strings.TrimSpace(string(root)), "deploy", "k8snode")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build k8snode: %w\n%s", err, out)
+	if err := Build(ctx, s.bin, "k8snode", "."); err != nil {
+		return nil, err
 	}
 	if err := s.start(ctx); err != nil {
 		s.end()
 		return nil, err
 	}
 	return s, nil
+}
+
+// Deploy is the path of what is in the directory deploy.
+func Deploy(ctx context.Context, name ...string) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "kaas.dev/kaas").Output()
+	if err != nil {
+		return "", fmt.Errorf("find this module: %w", err)
+	}
+	return filepath.Join(append([]string{strings.TrimSpace(string(root)), "deploy"}, name...)...), nil
+}
+
+// Build builds a program of a module in the directory deploy.
+func Build(ctx context.Context, bin, module, pkg string) error {
+	dir, err := Deploy(ctx, module)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, pkg)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s of deploy/%s: %w\n%s", pkg, module, err, out)
+	}
+	return nil
 }
 
 // start starts k8snode on what the directory has, and returns when the API answers.

@@ -64,6 +64,17 @@ type API interface {
 	RestoreAPI(ctx context.Context) error
 }
 
+// Pods is what a Cluster can do whose brokers are pods of a chart. A killed or terminated pod
+// comes back by itself: Kill and Terminate return when it is ready again.
+type Pods interface {
+	// Upgrade gives all brokers another image, one after the other.
+	Upgrade(ctx context.Context) error
+	// Scale has so many brokers.
+	Scale(ctx context.Context, brokers int) error
+	// Evict evicts every pod in turn, and sees that none other can be evicted meanwhile.
+	Evict(ctx context.Context) error
+}
+
 // Hosts is what a Cluster can do that has hosts of its own.
 type Hosts interface {
 	PauseHost(node int32) error

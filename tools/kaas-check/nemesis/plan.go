@@ -48,6 +48,16 @@ const (
 	Holders     Kind = "holders"      // SIGSTOP of the controller until another is elected, and SIGCONT: two hold themselves elected
 )
 
+// The kinds that need pods of a chart.
+const (
+	PodUpgrade Kind = "upgrade" // another image, by helm upgrade
+	PodScale   Kind = "scale"   // two brokers more, and after a while two less
+	PodEvict   Kind = "evict"   // every pod in turn, by the eviction API
+)
+
+// PodKinds are those that pods of a chart can have.
+var PodKinds = []Kind{Graceful, Kill, PodUpgrade, PodScale, PodEvict}
+
 // APIKinds are those.
 var APIKinds = []Kind{APIPause, APIKill, APISlow, APICut, APICutOne, APIRestore, LeaseDelete, Holders}
 
@@ -58,9 +68,9 @@ var (
 	LabKinds   = []Kind{Kill, Pause, Graceful, Controller, Coordinator, Rolling, HostPause, Power, Cut, ServerPause, ServerKilled}
 )
 
-// Parse reads kinds that are separated by commas. "local", "lab" and "api" are lists.
+// Parse reads kinds that are separated by commas. "local", "lab", "api" and "pods" are lists.
 func Parse(s string) (out []Kind, err error) {
-	all := slices.Concat(LocalKinds, LabKinds[6:], APIKinds)
+	all := slices.Concat(LocalKinds, LabKinds[6:], APIKinds, PodKinds)
 	for _, name := range strings.Split(s, ",") {
 		switch k := Kind(strings.TrimSpace(name)); {
 		case k == "" || k == "none":
@@ -68,12 +78,14 @@ func Parse(s string) (out []Kind, err error) {
 			out = append(out, LocalKinds...)
 		case k == "lab":
 			out = append(out, LabKinds...)
+		case k == "pods":
+			out = append(out, PodKinds...)
 		case k == "api":
 			out = append(out, APIKinds...)
 		case slices.Contains(all, k):
 			out = append(out, k)
 		default:
-			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local, lab and api", name, all)
+			return nil, fmt.Errorf("no fault is called %q; there are %v, and the lists local, lab, api and pods", name, all)
 		}
 	}
 	return out, nil
@@ -115,6 +127,7 @@ var lasts = map[Kind][2]time.Duration{
 	APISlow:      {8 * time.Second, 20 * time.Second},
 	APICut:       {time.Second, 30 * time.Second},
 	APICutOne:    {10 * time.Second, 20 * time.Second},
+	PodScale:     {5 * time.Second, 15 * time.Second},
 	Holders:      {10 * time.Second, 20 * time.Second},
 }
 
@@ -158,5 +171,5 @@ func length(rng *rand.Rand, k Kind) time.Duration {
 }
 
 func needsNode(k Kind) bool {
-	return !slices.Contains(slices.Concat(APIKinds, []Kind{Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}), k)
+	return !slices.Contains(slices.Concat(APIKinds, []Kind{PodUpgrade, PodScale, PodEvict, Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}), k)
 }

@@ -59,6 +59,10 @@ func (r *Runner) Run(ctx context.Context, steps []Step) {
 
 // step carries one out. Once begun it goes to its end, whatever becomes of ctx.
 func (r *Runner) step(ctx context.Context, s Step) {
+	if p, ok := r.Cluster.(cluster.Pods); ok { // one after the other: each is measured
+		holding(ctx, r.volume, manyNodes, func() { r.onPods(ctx, p, s) })
+		return
+	}
 	switch s.Kind {
 	case Rolling:
 		for _, n := range r.Cluster.Nodes() {
@@ -225,6 +229,29 @@ func (r *Runner) onAPI(ctx context.Context, s Step) {
 		r.during("the API server is given what it knew at the beginning", 0, func() error { return a.RestoreAPI(all) }, func() error { return nil })
 	case LeaseDelete:
 		r.during("the Lease is deleted", 0, func() error { return a.DeleteLease(all) }, func() error { return nil })
+	}
+}
+
+// onPods carries out a step about pods, of which each but a scaling is over when it returns.
+func (r *Runner) onPods(ctx context.Context, p cluster.Pods, s Step) {
+	all, nothing := context.Background(), func() error { return nil }
+	n := s.Node
+	switch s.Kind {
+	case Graceful:
+		r.during(fmt.Sprintf("pod of broker %d is deleted", n), 0, func() error { return r.Cluster.Terminate(n) }, nothing)
+	case Kill:
+		r.during(fmt.Sprintf("pod of broker %d is deleted without grace: a kill", n), 0, func() error { return r.Cluster.Kill(n) }, nothing)
+	case PodUpgrade:
+		r.during("all brokers are given another image", 0, func() error { return p.Upgrade(all) }, nothing)
+	case PodEvict:
+		r.during("every pod is evicted in turn", 0, func() error { return p.Evict(all) }, nothing)
+	case PodScale:
+		n := len(r.Cluster.Nodes())
+		r.during(fmt.Sprintf("%d brokers become %d", n, n+2), 0, func() error { return p.Scale(all, n+2) }, nothing)
+		wait(s.For)
+		r.during(fmt.Sprintf("%d brokers become %d", n+2, n), 0, func() error { return p.Scale(all, n) }, nothing)
+	default:
+		r.tell(s.String(), errors.New("not for pods"))
 	}
 }
 
