@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -155,6 +156,8 @@ func ask[R kmsg.Response](ctx context.Context, b *Broker, req kmsg.Request) (res
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.opt.HeartbeatInterval)
 	defer cancel()
+	stop := b.whenAnother(ctl, cancel)
+	defer stop()
 	r, err := b.peers.Ask(ctx, to, req)
 	b.noteController(ctl, err)
 	if err != nil {
@@ -165,6 +168,23 @@ func ask[R kmsg.Response](ctx context.Context, b *Broker, req kmsg.Request) (res
 		return resp, fmt.Errorf("the controller answered %T to %T", r, req)
 	}
 	return resp, nil
+}
+
+// whenAnother calls do when the view names another controller than ctl, or a later life of
+// its: who waits for an answer of the old one, whose address may lead nowhere by now, is not
+// to wait on. It watches until stop is called, which waits for it.
+func (b *Broker) whenAnother(ctl projections.Broker, do func()) (stop func()) {
+	ctx, cancel := context.WithCancel(b.run)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if b.awaitView(ctx, func() bool {
+			now, ok := b.View().Broker(b.View().Controller())
+			return ok && (now.ID != ctl.ID || now.Epoch != ctl.Epoch)
+		}) == nil {
+			do()
+		}
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 func (b *Broker) controllerAddress() (projections.Broker, projections.Listener, error) {

@@ -61,14 +61,17 @@ func pools(c *projections.Cluster, unled ...int32) []pool {
 
 // orphans are the facts that give everything without a living leader one of live, and
 // what unled led a leader of live under a new epoch. Nothing if live is empty: then
-// nobody leads, and who comes back is given it all.
+// nobody leads, and who comes back is given it all. Who lives and is not of live, such as one
+// that stops, keeps what it leads, to hand it over.
 func orphans(c *projections.Cluster, live []int32, unled ...int32) (fs []projections.Fact) {
 	if len(live) == 0 {
 		return nil
 	}
 	for _, p := range pools(c, unled...) {
 		for _, m := range balance.Assign(p.places, live) {
-			fs = append(fs, p.all[m.Place].give(m.To, false))
+			if l := p.all[m.Place]; slices.Contains(unled, l.now.Leader) || !c.Alive(l.now.Leader) {
+				fs = append(fs, l.give(m.To, false))
+			}
 		}
 	}
 	return fs

@@ -95,7 +95,7 @@ func (c *controller) register(ctx context.Context, r projections.Broker, previou
 			return old, nil, fmt.Errorf("%w: broker %d has registered anew meanwhile", kerr.DuplicateBrokerRegistration, r.ID)
 		case ok && !old.Fenced:
 			fs = append(fs, &projections.BrokerFenced{ID: old.ID, Epoch: old.Epoch})
-			fs = append(fs, orphans(v, living(v, old.ID), old.ID)...)
+			fs = append(fs, orphans(v, c.eligible(v, old.ID), old.ID)...)
 		}
 		now := r
 		now.Epoch = v.NextBrokerEpoch()

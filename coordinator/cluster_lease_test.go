@@ -176,6 +176,43 @@ func TestLateEntryWithoutASuccessor(t *testing.T) {
 	}
 }
 
+// A controller leaves, having handed over all that it led, and its address leads nowhere. The
+// next one, before it takes it for dead, gives it nothing to make things even, and its own
+// agent does not go on waiting for the old address.
+func TestControllerThatLeftIsGivenNothing(t *testing.T) {
+	c, s := newCluster(t), &leaseServer{}
+	usual := func(o *Options) { o.HeartbeatInterval, o.SessionTimeout = 2*time.Second, 9*time.Second }
+	a := c.join(1, s.client("1").of, usual)
+	b, d := c.join(2, s.client("2").of, usual), c.join(3, s.client("3").of, usual)
+	topic := create(t, a.Broker, "a", 12)
+	c.settled(a, b, d)
+	if !a.IsController() {
+		t.Fatal("the first is not controller")
+	}
+	if err := a.Retire(ctx(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, a.Broker)
+	c.net.vanish(a.port)
+	began := time.Now()
+	given := false
+	eventually(t, "it is fenced", func() bool {
+		v := b.View()
+		given = given || leaders(b.Broker)[1] > 0
+		return !v.Alive(1)
+	})
+	if given {
+		t.Error("who has left was given something")
+	}
+	c.settled(b, d)
+	t.Logf("fenced and even after %v", time.Since(began))
+	for i := range int32(12) {
+		if _, err := put(ctx(t, 10*time.Second), topic.ID, i, "x", b, d); err != nil {
+			t.Errorf("partition %d: %v", i, err)
+		}
+	}
+}
+
 // places are the leaders of a topic of four partitions, with their epochs.
 func places(t *projections.Topic) (out [4]projections.Partition) {
 	copy(out[:], t.Partitions)

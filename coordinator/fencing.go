@@ -197,13 +197,44 @@ func (c *controller) fence(b projections.Broker, why string) error {
 	return err
 }
 
-// eligible are the brokers that may be given something: those that live and do not stop,
-// or, if there are none, those that live.
+// eligible are the brokers that may be given something: those that live, do not stop and are
+// not thought to have ended, or, if there are none, those that live.
 func (c *controller) eligible(v *projections.Cluster, not ...int32) []int32 {
-	if ids := living(v, c.stopping(not...)...); len(ids) > 0 {
-		return ids
+	stopping := c.stopping(not...)
+	for _, some := range [][]int32{slices.Concat(stopping, c.suspects(v)), stopping} {
+		if ids := living(v, some...); len(ids) > 0 {
+			return ids
+		}
 	}
 	return living(v, not...)
+}
+
+// suspects are the brokers that may have ended. Who was controller before has, often: its
+// successor may begin a while before it is taken for dead.
+func (c *controller) suspects(v *projections.Cluster) (ids []int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range v.Brokers() {
+		p := c.peerOf(b)
+		if p != nil && (p.gone || !p.lost.IsZero()) || b.ID == c.before && b.ID != c.b.opt.NodeID && (p == nil || !p.spoken) {
+			ids = append(ids, b.ID)
+		}
+	}
+	return ids
+}
+
+// silent are the brokers that live and were not heard in this term, and those that may have
+// ended.
+func (c *controller) silent(v *projections.Cluster) []int32 {
+	ids := c.suspects(v)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range v.Brokers() {
+		if p := c.peerOf(b); !b.Fenced && (p == nil || !p.spoken) {
+			ids = append(ids, b.ID)
+		}
+	}
+	return ids
 }
 
 // unfence lets brokers serve that are registered and were heard since, and gives them, and

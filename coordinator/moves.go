@@ -47,24 +47,25 @@ func (c *controller) settleMoves(view *projections.Cluster) int {
 	return mostMoves - len(c.mu.moves)
 }
 
-// move begins handovers: first from brokers that stop, then to make things even.
+// move begins handovers: first from brokers that stop, then to make things even, which waits
+// until every broker has been heard. Who has not is given nothing.
 func (c *controller) move(view *projections.Cluster) error {
 	room := c.settleMoves(view)
-	stopping := c.stopping()
+	stopping, silent := c.stopping(), c.silent(view)
 	c.mu.Lock()
 	uneven := c.mu.uneven
-	level := uneven != c.mu.even
+	level := uneven != c.mu.even && !slices.ContainsFunc(silent, view.Alive)
 	c.mu.Unlock()
 	if room <= 0 || !level && len(stopping) == 0 || !c.assembled(view) {
 		return nil
 	}
-	live := living(view, stopping...)
+	live := living(view, slices.Concat(stopping, silent)...)
 	if len(live) == 0 {
 		return nil
 	}
 	var wanted []led
 	var to []int32
-	done := true
+	done := level
 	for _, p := range pools(view, stopping...) {
 		ms := balance.Assign(p.places, live)
 		if len(ms) == 0 && level {
@@ -72,6 +73,9 @@ func (c *controller) move(view *projections.Cluster) error {
 		}
 		for _, m := range ms {
 			l := p.all[m.Place]
+			if slices.Contains(silent, l.now.Leader) && !slices.Contains(stopping, l.now.Leader) {
+				continue
+			}
 			if c.wasAsked(l) && !slices.Contains(stopping, l.now.Leader) {
 				continue
 			}

@@ -60,6 +60,14 @@ func (n *network) drop(port int32, id int32) {
 	}
 }
 
+// vanish takes a broker's address away: what is sent there is lost, as with a pod that was
+// removed.
+func (n *network) vanish(port int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.brokers[port] = nil
+}
+
 func (n *network) Ask(ctx context.Context, to projections.Listener, req kmsg.Request) (kmsg.Response, error) {
 	n.mu.Lock()
 	b, listens := n.brokers[to.Port]

@@ -29,7 +29,7 @@ type gap struct {
 func (g gap) length() time.Duration { return time.Duration(g.stall.to - g.stall.from) }
 
 func (g gap) most() time.Duration {
-	if strings.Contains(g.fault.Text, "a kill") {
+	if strings.Contains(g.fault.Text, "kill") {
 		return mostKilled
 	}
 	return mostGraceful

@@ -80,6 +80,7 @@ type settings struct {
 	kernel   bool   // the lab's file server is a kernel's
 	election string // volume or kubernetes
 	chart    bool   // the brokers are pods
+	gaps     bool   // measure them
 }
 
 func runCommand(out io.Writer) *cobra.Command {
@@ -104,6 +105,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.StringArrayVar(&s.sets, "set", nil, "`key=value` for every broker; may be repeated")
 	f.BoolVar(&s.lab, "lab", false, "brokers on hosts of their own, on real NFS; needs root")
 	f.StringVar(&s.mount, "mount", "", "further mount `options` of the lab's hosts")
+	f.BoolVar(&s.gaps, "gaps", false, "tell how long each fault left a partition without an acknowledged write; always so with --chart")
 	f.BoolVar(&s.chart, "chart", false, "brokers are pods of deploy/helm on a node of deploy/k8snode; needs root")
 	f.StringVar(&s.election, "election", "volume", "what elects the controller of local brokers: volume, or kubernetes, by the API server of deploy/k8snode")
 	f.BoolVar(&s.kernel, "kernel", false, "the lab's file server is the kernel's, delegations on")

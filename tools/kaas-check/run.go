@@ -52,6 +52,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err := parent.Mkdir(name); err != nil {
 		return fmt.Errorf("directory of this run: %w", err)
 	}
+	s.gaps = s.gaps || s.chart
 	r := &checkRun{settings: s, out: out}
 	if r.dir, err = substrate.OpenDir(filepath.Join(parent.Root(), name)); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 		return err
 	}
 	writers, readers := r.env.Writers(), r.env.Readers()
-	if r.chart {
+	if r.gaps {
 		writers = append(writers, r.env.Pulses()...)
 	}
 	var groups []traffic.Traffic
@@ -337,7 +338,7 @@ func (r *checkRun) judge() (*checker.Report, error) {
 	h := r.log.History()
 	rep := checker.Check(h)
 	summary(r.out, h)
-	if r.chart {
+	if r.gaps {
 		tellGaps(r.out, h)
 	}
 	rep.Print(r.out, h)

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -31,6 +33,8 @@ type Chart struct {
 	api   kubernetes.Interface
 	log   *appender
 	image int // which of the images the brokers have
+	stop  context.CancelFunc
+	wg    sync.WaitGroup // of who follows logs
 }
 
 var (
@@ -56,7 +60,7 @@ func NewChart(ctx context.Context, cfg Config) (_ *Chart, err error) {
 		return nil, err
 	}
 	root := cfg.Dir.Root()
-	c := &Chart{cfg: cfg, dir: root, node: filepath.Join(root, "node"), log: &appender{f: f}}
+	c := &Chart{cfg: cfg, dir: root, node: filepath.Join(root, "node"), log: &appender{f: f}, stop: func() {}}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -183,7 +187,12 @@ func (c *Chart) Addrs() (out []string) {
 func (c *Chart) Dial() func(context.Context, string, string) (net.Conn, error) { return nil }
 
 // Start implements Cluster.
-func (c *Chart) Start(ctx context.Context) error { return c.helm(ctx, c.cfg.Brokers) }
+func (c *Chart) Start(ctx context.Context) error {
+	follow, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.wg.Go(func() { c.logs(follow) })
+	return c.helm(ctx, c.cfg.Brokers)
+}
 
 // Upgrade implements Pods.
 func (c *Chart) Upgrade(ctx context.Context) error {
@@ -302,7 +311,6 @@ func (c *Chart) Stop() error {
 				errs = append(errs, fmt.Errorf("broker %d was started again %d times: %+v", id, s.RestartCount, s.LastTerminationState.Terminated))
 			}
 		}
-		errs = append(errs, c.keepLog(ctx, p))
 	}
 	errs = append(errs, c.helm(ctx, 0))
 	for _, id := range c.Nodes() {
@@ -311,22 +319,52 @@ func (c *Chart) Stop() error {
 	return errors.Join(errs...)
 }
 
-// keepLog writes what a broker has said since its last start into the run's directory.
-func (c *Chart) keepLog(ctx context.Context, p *core.Pod) error {
-	b, err := c.api.CoreV1().Pods(namespace).GetLogs(p.Name, &core.PodLogOptions{}).DoRaw(ctx)
+// logs writes what each pod says into a file of the run's directory, until ctx ends.
+func (c *Chart) logs(ctx context.Context) {
+	seen := map[string]bool{}
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ps, err := c.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		for i := 0; err == nil && i < len(ps.Items); i++ {
+			p := &ps.Items[i]
+			if p.Status.Phase != core.PodRunning || seen[string(p.UID)] {
+				continue
+			}
+			seen[string(p.UID)] = true
+			name := fmt.Sprintf("%s-%02d.log", p.Name, len(seen))
+			c.wg.Go(func() {
+				if err := c.keepLog(ctx, p.Name, name); err != nil && ctx.Err() == nil {
+					fmt.Fprintf(c.log, "log of %s: %v\n", name, err)
+				}
+			})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Chart) keepLog(ctx context.Context, pod, name string) error {
+	r, err := c.api.CoreV1().Pods(namespace).GetLogs(pod, &core.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {
 		return err
 	}
-	f, err := c.cfg.Dir.CreateExclusive(p.Name + ".log")
+	defer r.Close()
+	f, err := c.cfg.Dir.CreateExclusive(name)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, 0)
+	_, err = io.Copy(&appender{f: f}, r)
 	return errors.Join(err, f.Close())
 }
 
 // Close implements Cluster.
 func (c *Chart) Close() {
+	c.stop()
+	c.wg.Wait()
 	_ = c.run(context.Background(), "k8snode", "down", "--dir", c.node) // the log has what it says
 	c.log.f.Close()
 }
