@@ -30,6 +30,7 @@ type controller struct {
 		asked    map[place]bool      // whose leader somebody has asked for, until brokers come or go
 		uneven   int                 // counts what may have made who leads what uneven
 		even     int                 // uneven when it was even last
+		passed   time.Time           // when a living broker was not given its share last
 		removing map[projections.TopicID]bool
 		told     chan struct{} // closed when a broker has told something
 		ended    bool

@@ -201,12 +201,25 @@ func (c *controller) fence(b projections.Broker, why string) error {
 // not thought to have ended, or, if there are none, those that live.
 func (c *controller) eligible(v *projections.Cluster, not ...int32) []int32 {
 	stopping := c.stopping(not...)
-	for _, some := range [][]int32{slices.Concat(stopping, c.suspects(v)), stopping} {
-		if ids := living(v, some...); len(ids) > 0 {
-			return ids
+	all := living(v, stopping...)
+	if sure := living(v, slices.Concat(stopping, c.suspects(v))...); len(sure) > 0 {
+		if len(sure) < len(all) {
+			c.passedOver()
 		}
+		return sure
+	}
+	if len(all) > 0 {
+		return all
 	}
 	return living(v, not...)
+}
+
+// passedOver notes that a living broker is not given its share of what is published next.
+func (c *controller) passedOver() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.uneven++
+	c.mu.passed = time.Now()
 }
 
 // suspects are the brokers that may have ended. Who was controller before has, often: its

@@ -88,7 +88,9 @@ func (c *controller) move(view *projections.Cluster) error {
 	}
 	if done {
 		c.mu.Lock()
-		c.mu.even = uneven
+		if time.Since(c.mu.passed) > passedTime { // or what came of it may not be in view yet
+			c.mu.even = uneven
+		}
 		c.mu.Unlock()
 	}
 	if len(wanted) == 0 {
@@ -98,6 +100,10 @@ func (c *controller) move(view *projections.Cluster) error {
 	_, err := c.hand(c.ctx, "leaders are moved", wanted[:n], to[:n])
 	return err
 }
+
+// passedTime is how long a change that passes a broker over takes to be seen, at most. If it
+// takes longer, who leads what is less even until the next that happens, and no more.
+const passedTime = 5 * time.Second
 
 // unsettle has who leads what made even again.
 func (c *controller) unsettle() {
