@@ -120,6 +120,34 @@ type swept struct {
 	told    *events.FakeRecorder
 	topics  *reconcile.Topics
 	users   *reconcile.Users
+	died    func() // is called once when the operator has died, before another one comes
+}
+
+// phase is a change of a resource, and what is to have become of it.
+type phase struct{ do, check func() }
+
+// live goes through the phases of a life. If the operator dies in one of them, the next change
+// is there before the next operator, and nobody sees what became of the one before.
+func (s *swept) live(t *testing.T, obj client.Object, phases []phase) {
+	t.Helper()
+	done := 0
+	next := func() {
+		if done < len(phases) {
+			phases[done].do()
+			done++
+		}
+	}
+	for next(); ; next() {
+		before := done
+		s.died = next
+		s.settle(t, s.of(obj), obj)
+		if done == before || done == len(phases) {
+			phases[done-1].check()
+		}
+		if done == len(phases) {
+			return
+		}
+	}
 }
 
 func (s *swept) newOperator(f *fate) {
@@ -144,6 +172,7 @@ func (s *swept) settle(t *testing.T, r ctrlreconcile.Reconciler, obj client.Obje
 	for range 100 {
 		if s.fate.dead {
 			s.newOperator(&fate{})
+			s.died()
 			r = s.of(obj)
 		}
 		before := s.fate.done
@@ -162,8 +191,8 @@ func (s *swept) of(obj client.Object) ctrlreconcile.Reconciler {
 	return s.topics
 }
 
-// An operator dies at each of its changes, before and after it is made, and another one comes:
-// what becomes of the resource is the same.
+// An operator dies at each of its changes, before and after it is made, and finds another
+// change when it is back: what becomes of the resource is the same.
 func testSweep(t *testing.T, w *world) {
 	cluster, err := kafka.Dial(kafka.NewConfig("", w.commandConfig()), slog.New(slog.DiscardHandler))
 	must(t, err)
@@ -205,27 +234,30 @@ func (s *swept) reasons() (out []string) {
 
 func sweptTopic(t *testing.T, s *swept, name string) {
 	r := newTopic(name, v1alpha1.KafkaTopicSpec{Partitions: new(int32(1)), OtherConfigs: v1alpha1.KeepOthers, Configs: configs{"retention.ms": "1000", "segment.bytes": "1048576"}})
-	must(t, s.w.c.Create(t.Context(), r))
-	s.settle(t, s.topics, r)
-	s.isTopic(t, r, 1, r.Spec.Configs)
-	s.w.alter(t, name, "max.message.bytes", "1000000") // somebody else's
-	change(t, s.w, r, func(r *v1alpha1.KafkaTopic) {
-		r.Spec.Partitions, r.Spec.Configs = new(int32(2)), configs{"retention.ms": "2000", "preallocate": "false"}
-	})
-	s.settle(t, s.of(r), r)
-	s.isTopic(t, r, 2, configs{"retention.ms": "2000", "preallocate": "false", "max.message.bytes": "1000000"})
-	s.w.remove(t, r)
-	s.settle(t, s.of(r), r)
-	eventually(t, "the topic is gone", func() string {
-		is, err := s.w.topic(t.Context(), name)
-		if err == nil && is != nil {
-			return "it is there"
+	theirs := configs{}
+	is := func(partitions int, ours configs) func() {
+		return func() {
+			want := maps.Clone(ours)
+			maps.Copy(want, theirs)
+			s.isTopic(t, r, partitions, want)
 		}
-		return problem(err)
-	})
-	if err := s.w.c.Get(t.Context(), client.ObjectKeyFromObject(r), r); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the resource is there: %v", err)
 	}
+	spec := func(partitions int32, cs configs) func() {
+		return func() {
+			change(t, s.w, r, func(r *v1alpha1.KafkaTopic) { r.Spec.Partitions, r.Spec.Configs = &partitions, cs })
+		}
+	}
+	first, second, third := r.Spec.Configs, configs{"retention.ms": "2000", "preallocate": "false"}, configs{"retention.ms": "3000"}
+	s.live(t, r, []phase{
+		{func() { must(t, s.w.c.Create(t.Context(), r)) }, func() {
+			is(1, first)()
+			theirs["max.message.bytes"] = "1000000"
+			s.w.alter(t, name, "max.message.bytes", "1000000")
+		}},
+		{spec(2, second), is(2, second)},
+		{spec(2, third), is(2, third)},
+		{func() { s.w.remove(t, r) }, func() { s.w.awaitTopic(t, name, name, wanted{gone: true}) }},
+	})
 	for _, reason := range s.reasons() {
 		if reason == "Recreated" || reason == "Replaced" {
 			t.Errorf("the topic was %s", reason)
@@ -243,38 +275,53 @@ func (s *swept) isTopic(t *testing.T, r *v1alpha1.KafkaTopic, partitions int, wa
 }
 
 func sweptUser(t *testing.T, s *swept, name string) {
+	w := s.w
 	r := newUser(name, v1alpha1.KafkaUserSpec{
 		Authentication: v1alpha1.Authentication{Type: v1alpha1.ScramSHA512}, Quotas: &v1alpha1.Quotas{ProducerByteRate: new(int64(1000))},
 		ACLs: []v1alpha1.ACL{allow(v1alpha1.Topic, name, "", "Read", "Write")},
 	})
+	must(t, w.c.Create(t.Context(), &corev1.Secret{ObjectMeta: named(name + "-given"), Data: map[string][]byte{"password": []byte("given")}}))
 	rights := func(ops ...string) (out []string) {
 		for _, op := range ops {
 			out = append(out, fmt.Sprintf("allow %s topic literal:%s from *", op, name))
 		}
 		return out
 	}
-	must(t, s.w.c.Create(t.Context(), r))
-	s.settle(t, s.users, r)
-	s.w.awaitUser(t, name, name, has{rights: rights("read", "write"), quotas: map[string]float64{"producer_byte_rate": 1000}, iterations: 4096, secret: name, reason: "InSync"})
-	s.w.awaitIn(t, name, string(s.w.secret(t, name)["password"]))
-	must(t, s.w.c.Create(t.Context(), &corev1.Secret{ObjectMeta: named(name + "-given"), Data: map[string][]byte{"password": []byte("given")}}))
-	change(t, s.w, r, func(r *v1alpha1.KafkaUser) {
-		r.Spec.Authentication.PasswordFrom, r.Spec.Quotas = &v1alpha1.SecretKey{Name: name + "-given"}, nil
-		r.Spec.ACLs[0].Operations = []v1alpha1.Operation{"Read", "Describe"}
+	noSecret := func() {
+		if w.secret(t, name) != nil || w.secret(t, name+"-given") == nil {
+			t.Error("the Secrets are not as they are to be")
+		}
+	}
+	authentication := func(a v1alpha1.Authentication) func() {
+		return func() { change(t, w, r, func(r *v1alpha1.KafkaUser) { r.Spec.Authentication = a }) }
+	}
+	fewer := rights("describe", "read")
+	s.live(t, r, []phase{
+		{func() { must(t, w.c.Create(t.Context(), r)) }, func() {
+			w.awaitUser(t, name, name, has{rights: rights("read", "write"), quotas: map[string]float64{"producer_byte_rate": 1000}, iterations: 4096, secret: name, reason: "InSync"})
+			w.awaitIn(t, name, string(w.secret(t, name)["password"]))
+		}},
+		{func() {
+			change(t, w, r, func(r *v1alpha1.KafkaUser) {
+				r.Spec.Authentication.PasswordFrom, r.Spec.Quotas = &v1alpha1.SecretKey{Name: name + "-given"}, nil
+				r.Spec.ACLs[0].Operations = []v1alpha1.Operation{"Read", "Describe"}
+			})
+		}, func() {
+			w.awaitUser(t, name, name, has{rights: fewer, iterations: 4096, secret: name + "-given", reason: "InSync"})
+			w.awaitIn(t, name, "given")
+			noSecret()
+		}},
+		{authentication(v1alpha1.Authentication{Type: v1alpha1.TLSExternal}), func() {
+			w.awaitUser(t, name, name, has{rights: fewer, reason: "InSync"})
+			noSecret()
+		}},
+		{authentication(v1alpha1.Authentication{Type: v1alpha1.ScramSHA512}), func() {
+			w.awaitUser(t, name, name, has{rights: fewer, iterations: 4096, secret: name, reason: "InSync"})
+			w.awaitIn(t, name, string(w.secret(t, name)["password"]))
+		}},
+		{func() { w.remove(t, r) }, func() {
+			w.awaitUser(t, name, name, has{})
+			noSecret()
+		}},
 	})
-	s.settle(t, s.of(r), r)
-	s.w.awaitUser(t, name, name, has{rights: rights("describe", "read"), iterations: 4096, secret: name + "-given", reason: "InSync"})
-	s.w.awaitIn(t, name, "given")
-	if s.w.secret(t, name) != nil {
-		t.Error("the generated Secret is still there")
-	}
-	change(t, s.w, r, func(r *v1alpha1.KafkaUser) { r.Spec.Authentication.PasswordFrom = nil })
-	s.settle(t, s.of(r), r)
-	s.w.awaitIn(t, name, string(s.w.secret(t, name)["password"]))
-	s.w.remove(t, r)
-	s.settle(t, s.of(r), r)
-	s.w.awaitUser(t, name, name, has{})
-	if s.w.secret(t, name) != nil || s.w.secret(t, name+"-given") == nil {
-		t.Error("the Secrets are not as they are to be")
-	}
 }
