@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/testcerts"
 )
 
 const (
@@ -40,6 +43,7 @@ type hostile struct {
 	name  string
 	share int // of a thousand
 	send  func(ctx context.Context, nc net.Conn)
+	tls   bool // on the listener that speaks it
 }
 
 // TestHostileClients has a thousand connections of clients that mean no good, and a normal one
@@ -48,7 +52,11 @@ type hostile struct {
 func TestHostileClients(t *testing.T) {
 	need(t)
 	needKaas(t)
-	b := startBroker(t)
+	k, plain, secure := keyFiles{t, t.TempDir()}, freeAddr(t), freeAddr(t)
+	b := newBroker(t, filepath.Join(t.TempDir(), "data"), "listeners=PLAINTEXT://"+plain+",SSL://"+secure, "ssl.keystore.type=PEM",
+		"ssl.keystore.location="+k.put("broker.pem", testcerts.Authority(t, "ca").Local(t, "broker").PEM(t, "")))
+	b.addr = plain
+	b.start()
 	adm := kadm.NewClient(newClient(t, b.addr))
 	defer adm.Close()
 	for _, name := range []string{"normal", "bombs"} {
@@ -60,7 +68,7 @@ func TestHostileClients(t *testing.T) {
 	normal.goOn(hostileRound) // until the process has what it needs
 	before := b.rss()
 	for try := 1; ; try++ {
-		why := amongHostile(t, b, normal, before)
+		why := amongHostile(t, b, secure, normal, before)
 		if why == "" {
 			return
 		}
@@ -74,13 +82,13 @@ func TestHostileClients(t *testing.T) {
 // amongHostile is one look at a normal client without hostile ones and among them, by turns,
 // and what is wrong with what came of it. Memory has one bound on every machine. Where the
 // machine does other things besides, a p99 is theirs too: it has more room then.
-func amongHostile(t *testing.T, b *broker, normal *normal, before int64) string {
+func amongHostile(t *testing.T, b *broker, secure string, normal *normal, before int64) string {
 	var quiet, troubled []time.Duration
 	most := before
 	for range hostileRounds {
 		quiet = append(quiet, p99(normal.goOn(hostileRound)))
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := beHostile(ctx, b.addr)
+		wait := beHostile(ctx, b.addr, secure)
 		highest := b.watchRSS()
 		troubled = append(troubled, p99(normal.goOn(hostileRound)))
 		most = max(most, highest())
@@ -109,10 +117,14 @@ func middle(ds []time.Duration) time.Duration {
 }
 
 // beHostile makes the connections, and makes those again that are closed, until ctx ends.
-func beHostile(ctx context.Context, addr string) (wait func()) {
+func beHostile(ctx context.Context, plain, secure string) (wait func()) {
 	var wg sync.WaitGroup
 	n := 0
 	for _, h := range hostiles() {
+		addr := plain
+		if h.tls {
+			addr = secure
+		}
 		for range h.share * hostileConns / 1000 {
 			n++
 			wg.Go(func() {
@@ -154,16 +166,18 @@ func hostiles() []hostile {
 	}
 	whole := kmsg.NewRequestFormatter(kmsg.FormatterClientID("slow")).AppendRequest(nil, kmsg.NewPtrMetadataRequest(), 1)
 	out := []hostile{
-		{"an HTTP client", 100, bytes([]byte("GET / HTTP/1.1\r\nHost: kaas\r\n\r\n")...)},
-		{"size 2^31-1", 80, bytes(0x7f, 0xff, 0xff, 0xff)},
-		{"size -1", 80, bytes(0xff, 0xff, 0xff, 0xff)},
-		{"array of 2^31-1", 80, sized(0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff)},
-		{"compact length 2^32-1", 80, sized(0, 0, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f)},
-		{"a TLS client", 80, helloTLS},
-		{"nothing", 200, bytes()},
-		{"half a head", 80, bytes(0, 0, 0, 40, 0, 3)},
-		{"100 MiB of which nothing comes", 60, bytes(0x06, 0x40, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1)},
-		{"3.9 MiB of which nothing comes", 60, bytes(0, 0x3f, 0, 0, 0, 3, 0, 12, 0, 0, 0, 1, 0xff, 0xff)},
+		{"an HTTP client", 60, bytes([]byte("GET / HTTP/1.1\r\nHost: kaas\r\n\r\n")...), false},
+		{"size 2^31-1", 80, bytes(0x7f, 0xff, 0xff, 0xff), false},
+		{"size -1", 80, bytes(0xff, 0xff, 0xff, 0xff), false},
+		{"array of 2^31-1", 80, sized(0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff), false},
+		{"compact length 2^32-1", 80, sized(0, 0, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f), false},
+		{"a TLS client", 60, helloTLS, false},
+		{"half a hello", 60, bytes(0x16, 3, 1, 2, 0, 1, 0), true},
+		{"a hello and nothing more", 100, helloAlone, true},
+		{"nothing", 100, bytes(), false},
+		{"half a head", 80, bytes(0, 0, 0, 40, 0, 3), false},
+		{"100 MiB of which nothing comes", 60, bytes(0x06, 0x40, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1), false},
+		{"3.9 MiB of which nothing comes", 60, bytes(0, 0x3f, 0, 0, 0, 3, 0, 12, 0, 0, 0, 1, 0xff, 0xff), false},
 		{"a byte a second", 90, func(ctx context.Context, nc net.Conn) {
 			for _, c := range whole {
 				if _, err := nc.Write([]byte{c}); err != nil {
@@ -171,7 +185,7 @@ func hostiles() []hostile {
 				}
 				pause(ctx, time.Second)
 			}
-		}},
+		}, false},
 	}
 	for codec, packed := range map[int16][]byte{1: bombOf(gzipped), 3: bombOf(lz4ed), 4: bombOf(zstded)} {
 		req := kmsg.NewPtrProduceRequest()
@@ -197,13 +211,25 @@ func hostiles() []hostile {
 				}
 				pause(ctx, hostileAgain)
 			}
-		}})
+		}, false})
 	}
 	return out
 }
 
 func helloTLS(ctx context.Context, nc net.Conn) {
 	_ = tls.Client(nc, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+}
+
+// helloAlone begins a handshake and hears nothing of what the broker says to it.
+func helloAlone(ctx context.Context, nc net.Conn) {
+	_ = tls.Client(deaf{nc}, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+}
+
+type deaf struct{ net.Conn }
+
+func (d deaf) Read([]byte) (int, error) {
+	_, _ = io.Copy(io.Discard, d.Conn) // until it is closed
+	return 0, io.EOF
 }
 
 // bombBytes is more than a batch may hold once it is decompressed.
