@@ -59,6 +59,7 @@ type Config struct {
 	HeartbeatInterval  time.Duration
 	SessionTimeout     time.Duration // without a heartbeat
 	HandoverWait       time.Duration
+	AdvertisedWait     time.Duration
 	ControlledShutdown bool
 	Election           string // ElectionVolume or ElectionKubernetes
 	LeaseDuration      time.Duration

@@ -18,6 +18,8 @@ var clusterKeys = []configKey{
 		func(c *Config, d time.Duration) { c.SessionTimeout = d }),
 	millis("handover.wait.ms", "5000", 1, "How long a broker that is to take a partition over waits for the one that leads it, before the move is given up.",
 		func(c *Config, d time.Duration) { c.HandoverWait = d }),
+	millis("advertised.listeners.wait.ms", "0", 0, "How long a broker that starts waits at most until it can connect to itself by what it advertises, before it takes part: a new pod is found by its name and ports a while after it runs. 0: not at all.",
+		func(c *Config, d time.Duration) { c.AdvertisedWait = d }),
 	boolean("controlled.shutdown.enable", "true", "Whether a broker that stops hands over what it leads first.",
 		func(c *Config, b bool) { c.ControlledShutdown = b }),
 

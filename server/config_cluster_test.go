@@ -15,6 +15,7 @@ func clusterKeyRows() map[string]keyRow {
 		"broker.heartbeat.interval.ms":         {"31", func(c *Config) bool { return c.HeartbeatInterval == 31*ms }},
 		"broker.session.timeout.ms":            {"2032", func(c *Config) bool { return c.SessionTimeout == 2032*ms }},
 		"handover.wait.ms":                     {"33", func(c *Config) bool { return c.HandoverWait == 33*ms }},
+		"advertised.listeners.wait.ms":         {"39", func(c *Config) bool { return c.AdvertisedWait == 39*ms }},
 		"controlled.shutdown.enable":           {"false", func(c *Config) bool { return !c.ControlledShutdown }},
 		"controller.election":                  {"Kubernetes", func(c *Config) bool { return c.Election == ElectionKubernetes }},
 		"controller.lease.duration.ms":         {"4000", func(c *Config) bool { return c.LeaseDuration == 4000*ms }},

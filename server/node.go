@@ -75,6 +75,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.logIn()
 	opt := n.options()
+	n.awaitReached(ctx, opt.Listeners)
 	if opt.Lock, err = n.lock(v); err != nil {
 		return err
 	}
