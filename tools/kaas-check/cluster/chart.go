@@ -126,7 +126,7 @@ func (c *Chart) images(ctx context.Context) error {
 
 // values writes those of the chart that the defaults do not have.
 func (c *Chart) values() error {
-	settings := map[string]string{"advertised.listeners.wait.ms": "10000"}
+	settings := map[string]string{}
 	for _, s := range c.cfg.Sets {
 		key, value, _ := strings.Cut(s, "=")
 		settings[key] = value

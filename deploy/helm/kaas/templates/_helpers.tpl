@@ -116,7 +116,9 @@ controller.lease.name: {{ include "kaas.lease" . }}
 
 {{/* What the chart sets unless settings say something else. */}}
 {{- define "kaas.givenSettings" -}}
-{{- if include "kaas.secure" . -}}
+# A pod runs before its name and ports lead to it.
+advertised.listeners.wait.ms: "10000"
+{{- if include "kaas.secure" . }}
 ssl.keystore.type: PEM
 ssl.keystore.location: /etc/kaas/tls/{{ .Values.tls.certificate }},/etc/kaas/tls/{{ .Values.tls.key }}
 {{- with .Values.tls.ca }}
@@ -128,8 +130,6 @@ listener.name.brokers.ssl.client.auth: {{ .Values.tls.brokersClientAuth }}
 {{- if .Values.external.enabled }}
 listener.name.external.ssl.client.auth: {{ .Values.tls.clientAuth }}
 {{- end }}
-{{- else -}}
-{}
 {{- end }}
 {{- end }}
 
