@@ -59,6 +59,7 @@ type conn struct {
 
 	began    time.Time
 	produced bool         // there was a Produce; owned by the reader
+	admitted func()       // of the first one, which is being read; owned by the reader
 	muted    atomic.Int64 // until when nothing is read, in ns after began; see mute
 
 	writes   bool     // the writer runs, which begins with the first request; owned by the reader
@@ -218,6 +219,7 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 	if !c.serves(a, h.version) && h.key != kmsg.ApiVersions.Int16() {
 		return nil, fmt.Errorf("%s version %d is not served", kmsg.NameForKey(h.key), h.version)
 	}
+	defer c.settle()
 	if err := c.awaitQuota(br, h); err != nil {
 		return nil, err
 	}

@@ -78,12 +78,13 @@ func TestQuotaOfWhoComesAgain(t *testing.T) {
 	})
 }
 
-// Half a request is charged nothing, and keeps nobody waiting who sends whole ones.
+// Half a request is charged nothing, and keeps nobody waiting who has sent whole ones.
 func TestHalfRequestsAndQuotas(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	c := dial(t, n.Addr())
 	c.create("t", 1)
 	c.quota("user=ANONYMOUS", fmt.Sprint("producer_byte_rate=", evadedRate))
+	c.ask(produceOf(1000, -1))
 	for range 50 {
 		half := dial(t, n.Addr())
 		raw := hostileProduce("half")

@@ -165,6 +165,14 @@ func (c *conn) awaitUnmuted() error {
 	return nil
 }
 
+// settle ends what awaitQuota has begun, when the request was noted or does not come.
+func (c *conn) settle() {
+	if c.admitted != nil {
+		c.admitted()
+		c.admitted = nil
+	}
+}
+
 // awaitQuota keeps the first Produce of a connection waiting, unread, where its client owes
 // time for what it has sent by others: who hangs up while he is muted, and comes again, gains
 // nothing. Further ones wait by the connection's own mute.
@@ -181,7 +189,12 @@ func (c *conn) awaitQuota(br *bufio.Reader, h head) error {
 		return err
 	}
 	who := quota.Client{User: c.principal.Name, ID: id}
-	for wait := c.s.quota.Owed(c.s.quotas(), who); wait > 0; wait = c.s.quota.Owed(c.s.quotas(), who) {
+	for {
+		wait, done := c.s.quota.Admit(c.s.quotas(), who, int(h.size))
+		if wait == 0 {
+			c.admitted = done
+			break
+		}
 		c.mute(wait)
 		if err := c.awaitUnmuted(); err != nil {
 			return err

@@ -94,16 +94,27 @@ func (m *Manager) Produce(q *projections.Quotas, c Client, bytes int) time.Durat
 	return round(wait)
 }
 
-// Owed is how long a client has to wait for what it has sent already.
-func (m *Manager) Owed(q *projections.Quotas, c Client) time.Duration {
+// Admit asks whether so many bytes may come of a client, by a connection that has sent nothing
+// yet. Where it returns a time they may not before that. Otherwise they count for further such
+// connections until done is called, when they are noted or do not come.
+func (m *Manager) Admit(q *projections.Quotas, c Client, bytes int) (wait time.Duration, done func()) {
 	x, bound, now := m.find(q, produce, c)
 	if x == nil {
-		return 0
+		return 0, func() {}
 	}
 	defer x.mu.Unlock()
 	w := m.window[produce]
 	x.fill(bound, spread(w, bound), now)
-	return round(max(x.rate.wait(w, bound, now), x.bucket.wait(bound)))
+	ahead := bucket{tokens: x.tokens - x.admitted}
+	if wait := round(max(x.rate.wait(w, bound, now), ahead.wait(bound))); wait > 0 {
+		return wait, func() {}
+	}
+	x.admitted += float64(bytes)
+	return 0, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.admitted -= float64(bytes)
+	}
 }
 
 // spread is what a client may send at once without being slowed down.

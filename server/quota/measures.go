@@ -21,8 +21,9 @@ type measure struct {
 	mu sync.Mutex // guards all the rest
 	rate
 	bucket
-	until int64 // ms; from when on it says nothing
-	gone  bool  // it is in no map any more
+	admitted float64 // bytes that may come and have not
+	until    int64   // ms; from when on it says nothing
+	gone     bool    // it is in no map any more
 }
 
 // measures are those of one kind, by who shares them.
