@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/pattern"
 )
 
 // ClientMetricsSetting is a configuration name that subscriptions to clients' metrics have
@@ -74,14 +75,16 @@ var selectors = []string{
 
 // matches accepts SELECTOR=PATTERN pairs.
 func matches(s string) error {
+	var exprs []string
 	for _, pair := range list(s) {
-		name, pattern, ok := strings.Cut(pair, "=")
-		if name, pattern = trim(name), trim(pattern); !ok || !slices.Contains(selectors, name) {
+		name, expr, ok := strings.Cut(pair, "=")
+		if name, expr = trim(name), trim(expr); !ok || !slices.Contains(selectors, name) {
 			return fmt.Errorf("must be SELECTOR=PATTERN with a selector of %s", strings.Join(selectors, ", "))
 		}
-		if _, err := regexp.Compile(pattern); err != nil {
-			return errors.New("has a pattern that is no regular expression")
-		}
+		exprs = append(exprs, expr)
+	}
+	if pattern.Check(exprs...) != nil {
+		return errors.New("has a pattern that is no regular expression, or patterns that are too large")
 	}
 	return nil
 }

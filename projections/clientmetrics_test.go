@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,6 +33,8 @@ func TestClientMetricsValues(t *testing.T) {
 		{"match", "client_software_name = java.*, client_source_port=1", nil},
 		{"match", "client_instance_id=a,client_instance_id=b", nil},
 		{"match", "client_id=[", kerr.InvalidConfig},
+		{"match", "client_id=" + strings.Repeat("x{1000}", 30), kerr.InvalidConfig},
+		{"match", strings.Repeat("client_id=x{1000},", 30), kerr.InvalidConfig}, // all of them are held to the bound of one
 		{"match", "client=a", kerr.InvalidConfig},
 		{"match", "client_id", kerr.InvalidConfig},
 		{"retention.ms", "1", kerr.InvalidRequest},

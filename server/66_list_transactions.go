@@ -5,7 +5,8 @@ package server
 // The transactions of the shards that this broker owns, COORDINATOR_LOAD_IN_PROGRESS while one
 // is being opened. Names of states that there are not come back. From version 1 on only those
 // may be asked for that have been open for longer, from version 2 on those whose ID a regular
-// expression matches whole.
+// expression matches whole, which is held to the bounds of all that clients send. What who asks
+// may not see is not matched with it.
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/txnshard"
+	"kaas.dev/kaas/internal/pattern"
 	"kaas.dev/kaas/projections/txns"
 	"kaas.dev/kaas/server/acl"
 )
@@ -38,6 +40,8 @@ func (s *Server) listTransactions(_ context.Context, r *request) (reply, error) 
 var passing = map[string]bool{"Dead": true, "PrepareEpochFence": true}
 
 func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransactionsResponse) error {
+	ctx, cancel := context.WithTimeout(ctx, volumeWait)
+	defer cancel()
 	req := r.msg.(*kmsg.ListTransactionsRequest)
 	f := txnshard.Filter{Producers: req.ProducerIDFilters, OpenFor: -1}
 	if req.DurationFilterMillis >= 0 {
@@ -56,11 +60,10 @@ func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransa
 		}
 	}
 	if p := or(req.TransactionalIDPattern, ""); p != "" {
-		re, err := regexp.Compile(`^(?:` + p + `)$`)
-		if err != nil {
+		if err := pattern.Check(p); err != nil {
 			return fmt.Errorf("%w: %w", kerr.InvalidRegularExpression, err)
 		}
-		f.Match = re.MatchString
+		f.Match = matchVisible(ctx, r, p)
 	}
 	shards, all := s.backend.TxnShards()
 	if !all {
@@ -83,7 +86,22 @@ func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransa
 			resp.TransactionStates = append(resp.TransactionStates, o)
 		}
 	}
-	return nil
+	return ctx.Err() // some may not have been matched
+}
+
+// matchVisible matches what who asks may see. It is compiled for the first of that: who may see
+// nothing has no work done for it.
+func matchVisible(ctx context.Context, r *request, expr string) func(id string) bool {
+	var re *regexp.Regexp
+	return func(id string) bool {
+		if ctx.Err() != nil || !r.subject.Allows(acl.Describe, acl.TransactionalID, id) {
+			return false
+		}
+		if re == nil {
+			re, _ = pattern.Compile(expr) // it was checked
+		}
+		return re.MatchString(id)
+	}
 }
 
 // maxListed is longer than any transaction is open.

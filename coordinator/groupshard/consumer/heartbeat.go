@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/pattern"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 )
@@ -55,7 +56,7 @@ func (d *draft) beat(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, err
 		return nil, HeartbeatResponse{}, err
 	}
 	if patternOf(d.member) != patternOf(before) {
-		if _, err := compile(patternOf(d.member)); err != nil {
+		if err := pattern.Check(patternOf(d.member)); err != nil {
 			return nil, HeartbeatResponse{}, fmt.Errorf("pattern %q: %w: %w", patternOf(d.member), err, kerr.InvalidRegularExpression)
 		}
 	}

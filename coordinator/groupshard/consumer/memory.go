@@ -1,11 +1,9 @@
 package consumer
 
 import (
-	"errors"
-	"regexp"
-	"regexp/syntax"
 	"sync"
 
+	"kaas.dev/kaas/internal/pattern"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 )
@@ -50,44 +48,6 @@ func (m *Memory) look(t Topics, f func()) {
 	f()
 }
 
-// What a pattern may be. Whoever sends it chooses what looking for it takes, and everybody in
-// the shard waits for that.
-const (
-	mostPattern = 64 << 10
-	mostSteps   = 20_000 // of the machine that it is compiled to
-)
-
-var errPattern = errors.New("it is too large")
-
-// compile makes an expression match whole names only. It is read as it stands first:
-// anchors would make a whole of some that are none, such as "a)(b", and take the end
-// from some that have none, such as `\Qa`.
-func compile(expr string) (*regexp.Regexp, error) {
-	if len(expr) > mostPattern {
-		return nil, errPattern
-	}
-	x, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return nil, err
-	}
-	if steps(x) > mostSteps {
-		return nil, errPattern
-	}
-	return regexp.Compile(`\A(?:` + x.String() + `)\z`)
-}
-
-// steps is about how many an expression is compiled to, before it is.
-func steps(x *syntax.Regexp) int {
-	n := 1 + len(x.Rune)
-	for _, sub := range x.Sub {
-		n += steps(sub)
-	}
-	if x.Op == syntax.OpRepeat {
-		n *= max(x.Min, x.Max, 1) + 1
-	}
-	return n
-}
-
 // matching returns the topics whose names the expression matches, by name.
 func (m *Memory) matching(t Topics, expr string) (out []*projections.Topic) {
 	if m == nil {
@@ -106,7 +66,7 @@ func (m *Memory) matching(t Topics, expr string) (out []*projections.Topic) {
 }
 
 func matching(t Topics, expr string) []*projections.Topic {
-	re, err := compile(expr)
+	re, err := pattern.Compile(expr)
 	if err != nil {
 		return nil // it was checked when it came; another build may read patterns otherwise
 	}
