@@ -24,7 +24,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var listOffsetsAPI = api{key: kmsg.ListOffsets, min: 1, max: 11, access: checks(right{acl.Describe, acl.Topic}), start: (*Server).listOffsets}
+var listOffsetsAPI = api{key: kmsg.ListOffsets, min: 1, max: 11, wide: true, access: checks(right{acl.Describe, acl.Topic}), start: (*Server).listOffsets}
 
 const (
 	offsetLatest          = -1
@@ -56,6 +56,9 @@ func (s *Server) listOffsets(_ context.Context, r *request) (reply, error) {
 			denied := r.denied(acl.Describe, a.topic)
 			for j := range a.partitions {
 				p := &a.partitions[j]
+				if !r.room(elementBytes) {
+					break
+				}
 				out.Partitions = append(out.Partitions, s.listOffset(ctx, req, view.Topic(a.topic), p, a.times[p.Partition] > 1, denied, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)

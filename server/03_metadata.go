@@ -26,7 +26,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var metadataAPI = api{key: kmsg.Metadata, min: 0, max: 13, access: checks(right{acl.Describe, acl.Topic}, right{acl.Create, acl.Cluster}, right{acl.Create, acl.Topic}, right{acl.Describe, acl.Cluster}), start: (*Server).metadata}
+var metadataAPI = api{key: kmsg.Metadata, min: 0, max: 13, wide: true, access: checks(right{acl.Describe, acl.Topic}, right{acl.Create, acl.Cluster}, right{acl.Create, acl.Topic}, right{acl.Describe, acl.Cluster}), start: (*Server).metadata}
 
 // autoCreateWait bounds how long an answer waits for topics that it makes.
 const autoCreateWait = 5 * time.Second
@@ -220,6 +220,9 @@ func (s *Server) metadataAnswer(r *request, want []wanted, all bool) kmsg.Respon
 	return resp
 }
 
+// topicBytes is about what an answer has for a topic and its partitions.
+func topicBytes(t *projections.Topic) int { return len(t.Name) + elementBytes*(1+len(t.Partitions)) }
+
 // idsTooEarly reports a request that names a topic by ID in a version that has the field and
 // no use for it.
 func idsTooEarly(req *kmsg.MetadataRequest) bool {
@@ -269,6 +272,9 @@ func (s *Server) metadataTopic(r *request, view *projections.Cluster, t *project
 	out.Topic, out.TopicID = &t.Name, t.ID
 	if r.msg.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations {
 		out.AuthorizedOperations = r.subject.Operations(acl.Topic, t.Name)
+	}
+	if !r.room(topicBytes(t)) {
+		return out
 	}
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {

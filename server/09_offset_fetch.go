@@ -12,6 +12,7 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,7 +22,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var offsetFetchAPI = api{key: kmsg.OffsetFetch, min: 1, max: 10, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).offsetFetch}
+var offsetFetchAPI = api{key: kmsg.OffsetFetch, min: 1, max: 10, wide: true, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).offsetFetch}
 
 func (s *Server) offsetFetch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetFetchRequest)
@@ -33,9 +34,20 @@ func (s *Server) offsetFetch(_ context.Context, r *request) (reply, error) {
 			oneAnswer(resp, &one, s.fetchGroup(ctx, r, &one))
 			return resp
 		}
-		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
-		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.fetchGroup(ctx, r, &req.Groups[i]) })
+		asked := distinctGroups(req.Groups)
+		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(asked))
+		inParallel(len(asked), func(i int) { resp.Groups[i] = s.fetchGroup(ctx, r, &asked[i]) })
 		return resp
+	})
+}
+
+// distinctGroups leaves out what asks again for all offsets of a group.
+func distinctGroups(in []kmsg.OffsetFetchRequestGroup) []kmsg.OffsetFetchRequestGroup {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(in), func(g kmsg.OffsetFetchRequestGroup) bool {
+		again := g.Topics == nil && seen[g.Group]
+		seen[g.Group] = seen[g.Group] || g.Topics == nil
+		return again
 	})
 }
 
@@ -152,7 +164,7 @@ func (f *offsetFetcher) topic(asked *kmsg.OffsetFetchRequestGroupTopic) kmsg.Off
 
 func (f *offsetFetcher) partition(t *projections.Topic, index int32) kmsg.OffsetFetchResponseGroupTopicPartition {
 	o := noOffset(index, 0)
-	if t == nil || f.group == nil {
+	if !f.r.room(elementBytes) || t == nil || f.group == nil || !f.r.room(len(f.group.Offsets[t.ID][index].Metadata)) {
 		return o
 	}
 	if f.stable && f.unstable(t.ID, index) {

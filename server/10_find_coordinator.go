@@ -17,7 +17,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var findCoordinatorAPI = api{key: kmsg.FindCoordinator, min: 0, max: 6, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.TransactionalID}, right{acl.ClusterAction, acl.Cluster}), start: (*Server).findCoordinator}
+var findCoordinatorAPI = api{key: kmsg.FindCoordinator, min: 0, max: 6, wide: true, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.TransactionalID}, right{acl.ClusterAction, acl.Cluster}), start: (*Server).findCoordinator}
 
 // The types of coordinators.
 const coordinatorGroup, coordinatorTxn, coordinatorShare = 0, 1, 2
@@ -33,7 +33,10 @@ func (s *Server) findCoordinator(_ context.Context, r *request) (reply, error) {
 		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = c.ErrorCode, c.ErrorMessage, c.NodeID, c.Host, c.Port
 		return now(resp)
 	}
-	for _, key := range req.CoordinatorKeys {
+	for _, key := range distinct(req.CoordinatorKeys, itself) { // a key that stands twice is answered once
+		if !r.room(3*elementBytes + len(key)) {
+			break
+		}
 		resp.Coordinators = append(resp.Coordinators, s.coordinatorOf(r, req.CoordinatorType, key))
 	}
 	return now(resp)

@@ -4,7 +4,7 @@ package server
 //
 // Groups of the classic protocol. One that is not there, or is of another protocol, is
 // Dead, and from version 6 GROUP_ID_NOT_FOUND besides: clients ask ConsumerGroupDescribe
-// first. Members' metadata and assignments are told while the group is Stable. What
+// first. A group that stands twice is answered once. Members' metadata and assignments are told while the group is Stable. What
 // the asker may do with a group is told from version 3.
 
 import (
@@ -20,14 +20,15 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeGroupsAPI = api{key: kmsg.DescribeGroups, min: 0, max: 6, access: checks(right{acl.Describe, acl.Group}), start: (*Server).describeGroups}
+var describeGroupsAPI = api{key: kmsg.DescribeGroups, min: 0, max: 6, wide: true, access: checks(right{acl.Describe, acl.Group}), start: (*Server).describeGroups}
 
 func (s *Server) describeGroups(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeGroupsRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrDescribeGroupsResponse()
-		resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
-		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.describeClassic(ctx, r, req.Groups[i]) })
+		names := distinct(req.Groups, itself)
+		resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(names))
+		inParallel(len(names), func(i int) { resp.Groups[i] = s.describeClassic(ctx, r, names[i]) })
 		return resp
 	})
 }
@@ -36,6 +37,9 @@ func (s *Server) describeClassic(ctx context.Context, r *request, group string) 
 	req := r.msg.(*kmsg.DescribeGroupsRequest)
 	out := kmsg.NewDescribeGroupsResponseGroup()
 	out.Group = group
+	if !r.room(2*elementBytes + len(group)) {
+		return out
+	}
 	d, err := groupshard.Description{}, r.deniedGroup(acl.Describe, group)
 	if err == nil {
 		d, err = s.describe(ctx, group)
@@ -58,7 +62,7 @@ func (s *Server) describeClassic(ctx context.Context, r *request, group string) 
 		out.AuthorizedOperations = r.subject.Operations(acl.Group, group)
 	}
 	if d.Classic != nil {
-		describedClassic(&out, d.Classic)
+		describedClassic(r, &out, d.Classic)
 	}
 	return out
 }
@@ -71,9 +75,12 @@ func (s *Server) describe(ctx context.Context, group string) (groupshard.Descrip
 	return shard.Describe(ctx, group)
 }
 
-func describedClassic(out *kmsg.DescribeGroupsResponseGroup, d *classic.Description) {
+func describedClassic(r *request, out *kmsg.DescribeGroupsResponseGroup, d *classic.Description) {
 	out.State, out.ProtocolType, out.Protocol = d.State, d.ProtocolType, d.Protocol
 	for _, m := range d.Members {
+		if !r.room(elementBytes + len(m.MemberID) + len(m.ClientID) + len(m.Metadata) + len(m.Assignment)) {
+			return
+		}
 		o := kmsg.NewDescribeGroupsResponseGroupMember()
 		o.MemberID, o.InstanceID, o.ClientID, o.ClientHost = m.MemberID, m.InstanceID, m.ClientID, m.Host
 		o.ProtocolMetadata, o.MemberAssignment = m.Metadata, m.Assignment

@@ -20,7 +20,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var listGroupsAPI = api{key: kmsg.ListGroups, min: 0, max: 5, access: checks(right{acl.Describe, acl.Cluster}, right{acl.Describe, acl.Group}), start: (*Server).listGroups}
+var listGroupsAPI = api{key: kmsg.ListGroups, min: 0, max: 5, wide: true, access: checks(right{acl.Describe, acl.Cluster}, right{acl.Describe, acl.Group}), start: (*Server).listGroups}
 
 func (s *Server) listGroups(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.ListGroupsRequest)
@@ -34,6 +34,9 @@ func (s *Server) listGroups(_ context.Context, r *request) (reply, error) {
 		all := r.seesCluster(acl.Describe)
 		for _, g := range listed {
 			if (all || r.sees(acl.Describe, acl.Group, g.Group)) && chosen(req.StatesFilter, g.State) && chosen(req.TypesFilter, g.Type) {
+				if !r.room(elementBytes + len(g.Group) + len(g.ProtocolType)) {
+					break
+				}
 				o := kmsg.NewListGroupsResponseGroup()
 				o.Group, o.ProtocolType, o.GroupState, o.GroupType = g.Group, g.ProtocolType, g.State, g.Type
 				resp.Groups = append(resp.Groups, o)

@@ -39,6 +39,7 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 				topics = append(topics, in)
 			}
 		}
+		r.telling = &telling{budget: s.told, conn: r.conn}
 		resp := kmsg.NewPtrCreateTopicsResponse()
 		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(topics))
 		specs, errs := make([]coordinator.TopicSpec, len(topics)), make([]error, len(topics))
@@ -97,6 +98,10 @@ func (s *Server) createOne(ctx context.Context, r *request, spec coordinator.Top
 	}
 	out.NumPartitions, out.ReplicationFactor = int32(len(t.Partitions)), 1
 	for _, c := range s.cfg.describeTopic(s.backend.View(), t.Configs) {
+		if !r.room(elementBytes + len(c.name) + len(c.value)) { // it is made all the same
+			out.ConfigErrorCode, out.Configs = kerr.InvalidRequest.Code, nil
+			break
+		}
 		o := kmsg.NewCreateTopicsResponseTopicConfig()
 		o.Name, o.Value, o.Source = c.name, &c.value, int8(c.source)
 		out.Configs = append(out.Configs, o)

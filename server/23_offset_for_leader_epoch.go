@@ -15,7 +15,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var offsetForLeaderEpochAPI = api{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, access: checks(right{acl.ClusterAction, acl.Cluster}, right{acl.Describe, acl.Topic}), start: (*Server).offsetForLeaderEpoch}
+var offsetForLeaderEpochAPI = api{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, wide: true, access: checks(right{acl.ClusterAction, acl.Cluster}, right{acl.Describe, acl.Topic}), start: (*Server).offsetForLeaderEpoch}
 
 func (s *Server) offsetForLeaderEpoch(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.OffsetForLeaderEpochRequest)
@@ -35,6 +35,9 @@ func (s *Server) offsetForLeaderEpoch(_ context.Context, r *request) (reply, err
 				denied = r.denied(acl.Describe, in.Topic)
 			}
 			for j := range in.Partitions {
+				if !r.room(elementBytes) {
+					break
+				}
 				out.Partitions = append(out.Partitions, s.epochEnd(view.Topic(in.Topic), &in.Partitions[j], denied, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)

@@ -17,7 +17,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeACLsAPI = api{key: kmsg.DescribeACLs, min: 1, max: 3, malformed: malformedDescribeACLs, access: onCluster(acl.Describe), start: (*Server).describeACLs}
+var describeACLsAPI = api{key: kmsg.DescribeACLs, min: 1, max: 3, wide: true, malformed: malformedDescribeACLs, access: onCluster(acl.Describe), start: (*Server).describeACLs}
 
 var errUnknownACL = errors.New("it is about ACLs of unknown kinds")
 
@@ -37,6 +37,9 @@ func (s *Server) describeACLs(_ context.Context, r *request) (reply, error) {
 	f := describeFilter(r.msg.(*kmsg.DescribeACLsRequest))
 	for _, a := range s.backend.View().ACLs().All() {
 		if f.Matches(a) {
+			if !r.room(elementBytes + len(a.Name) + len(a.Principal) + len(a.Host)) {
+				break
+			}
 			addACL(resp, a)
 		}
 	}

@@ -18,6 +18,9 @@ import (
 
 var deleteACLsAPI = api{key: kmsg.DeleteACLs, min: 1, max: 3, malformed: malformedDeleteACLs, forward: true, access: onCluster(acl.Alter), start: (*Server).deleteACLs}
 
+// mostACLsTold bounds how often one ACL and another is told as deleted.
+const mostACLsTold = 200_000
+
 const mostACLFilters = 1000
 
 func malformedDeleteACLs(req kmsg.Request) error {
@@ -88,8 +91,10 @@ func (s *Server) dropACLs(ctx context.Context, in []kmsg.DeleteACLsRequestFilter
 		for _, a := range view.ACLs().All() {
 			for i := range in {
 				if f := deleteFilter(in[i]); f.Matches(a) {
+					if deleted = append(deleted, a); len(deleted) > mostACLsTold {
+						return nil, nil, fmt.Errorf("%w: the filters match more than %d times", kerr.InvalidRequest, mostACLsTold)
+					}
 					chosen[i].add(a)
-					deleted = append(deleted, a)
 				}
 			}
 		}

@@ -20,13 +20,17 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeConfigsAPI = api{key: kmsg.DescribeConfigs, min: 1, max: 4, access: checks(right{acl.DescribeConfigs, acl.Cluster}, right{acl.DescribeConfigs, acl.Topic}, right{acl.DescribeConfigs, acl.Group}), start: (*Server).describeConfigs}
+var describeConfigsAPI = api{key: kmsg.DescribeConfigs, min: 1, max: 4, wide: true, access: checks(right{acl.DescribeConfigs, acl.Cluster}, right{acl.DescribeConfigs, acl.Topic}, right{acl.DescribeConfigs, acl.Group}), start: (*Server).describeConfigs}
 
 func (s *Server) describeConfigs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeConfigsRequest)
 	resp := kmsg.NewPtrDescribeConfigsResponse()
-	for i := range req.Resources {
-		in := &req.Resources[i]
+	asked := distinct(req.Resources, askedConfigs)
+	for i := range asked {
+		in := &asked[i]
+		if !r.room(2*elementBytes + len(in.ResourceName)) {
+			break
+		}
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName, out.ErrorMessage = in.ResourceType, in.ResourceName, new(string)
 		var values []configValue
@@ -39,12 +43,34 @@ func (s *Server) describeConfigs(_ context.Context, r *request) (reply, error) {
 		}
 		for _, v := range values {
 			if len(in.ConfigNames) == 0 || slices.Contains(in.ConfigNames, v.name) {
+				if !r.room(configBytes(req, v)) {
+					return now(resp)
+				}
 				out.Configs = append(out.Configs, describedConfig(req, v))
 			}
 		}
 		resp.Resources = append(resp.Resources, out)
 	}
 	return now(resp)
+}
+
+// askedConfigs tells apart what is asked for. What stands twice is answered once.
+func askedConfigs(in *kmsg.DescribeConfigsRequestResource) string {
+	return fmt.Sprintf("%d %q %q", in.ResourceType, in.ResourceName, in.ConfigNames)
+}
+
+// configBytes is about what the answer has for a key.
+func configBytes(req *kmsg.DescribeConfigsRequest, v configValue) int {
+	n := elementBytes + len(v.name) + len(v.value)
+	if req.IncludeSynonyms {
+		for _, s := range v.synonyms {
+			n += elementBytes + len(s.name) + len(s.value)
+		}
+	}
+	if req.IncludeDocumentation {
+		n += len(v.doc)
+	}
+	return n
 }
 
 func (s *Server) configsOf(in *kmsg.DescribeConfigsRequestResource) ([]configValue, error) {

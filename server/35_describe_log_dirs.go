@@ -9,7 +9,6 @@ package server
 
 import (
 	"context"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -18,7 +17,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeLogDirsAPI = api{key: kmsg.DescribeLogDirs, min: 1, max: 5, access: onCluster(acl.Describe), start: (*Server).describeLogDirs}
+var describeLogDirsAPI = api{key: kmsg.DescribeLogDirs, min: 1, max: 5, wide: true, access: onCluster(acl.Describe), start: (*Server).describeLogDirs}
 
 func (s *Server) describeLogDirs(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeLogDirsRequest)
@@ -36,12 +35,15 @@ func (s *Server) describeLogDirs(_ context.Context, r *request) (reply, error) {
 		view := s.backend.View()
 		if req.Topics == nil {
 			for _, t := range view.Topics() {
+				if !r.room(topicBytes(t)) {
+					break
+				}
 				s.addSizes(&dir, t, nil)
 			}
 		}
 		for i := range req.Topics {
 			if t := view.Topic(req.Topics[i].Topic); t != nil {
-				s.addSizes(&dir, t, append([]int32{}, req.Topics[i].Partitions...))
+				s.addSizes(&dir, t, append([]int32{}, distinct(req.Topics[i].Partitions, itself)...))
 			}
 		}
 		resp := kmsg.NewPtrDescribeLogDirsResponse()
@@ -76,10 +78,7 @@ func (s *Server) addSizes(dir *kmsg.DescribeLogDirsResponseDir, t *projections.T
 	}
 	out := kmsg.NewDescribeLogDirsResponseDirTopic()
 	out.Topic = t.Name
-	for n, i := range indexes {
-		if slices.Contains(indexes[:n], i) {
-			continue
-		}
+	for _, i := range indexes {
 		if p, err := s.backend.Partition(t.ID, i); err == nil {
 			o := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 			o.Partition, o.Size = i, p.Size()

@@ -19,7 +19,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeClientQuotasAPI = api{key: kmsg.DescribeClientQuotas, min: 0, max: 1, access: onCluster(acl.DescribeConfigs), start: (*Server).describeClientQuotas}
+var describeClientQuotasAPI = api{key: kmsg.DescribeClientQuotas, min: 0, max: 1, wide: true, access: onCluster(acl.DescribeConfigs), start: (*Server).describeClientQuotas}
 
 func (s *Server) describeClientQuotas(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeClientQuotasRequest)
@@ -37,6 +37,9 @@ func (s *Server) describeClientQuotas(_ context.Context, r *request) (reply, err
 	quotas := s.backend.View().Quotas()
 	for _, e := range quotas.Entities() {
 		if f.matches(e) {
+			if !r.room(4 * elementBytes) {
+				break
+			}
 			resp.Entries = append(resp.Entries, quotaEntry(e, quotas.Of(e)))
 		}
 	}

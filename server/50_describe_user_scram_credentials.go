@@ -17,7 +17,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeUserScramCredentialsAPI = api{key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0, access: onCluster(acl.Describe), start: (*Server).describeUserScramCredentials}
+var describeUserScramCredentialsAPI = api{key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0, wide: true, access: onCluster(acl.Describe), start: (*Server).describeUserScramCredentials}
 
 func (s *Server) describeUserScramCredentials(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeUserSCRAMCredentialsRequest)
@@ -52,6 +52,9 @@ func (s *Server) describeUserScramCredentials(_ context.Context, r *request) (re
 		}
 	}
 	for _, user := range users {
+		if !r.room(3*elementBytes + len(user)) {
+			break
+		}
 		var err error
 		switch {
 		case times[user] > 1:

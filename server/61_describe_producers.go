@@ -16,7 +16,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeProducersAPI = api{key: kmsg.DescribeProducers, min: 0, max: 0, access: checks(right{acl.Read, acl.Topic}), start: (*Server).describeProducers}
+var describeProducersAPI = api{key: kmsg.DescribeProducers, min: 0, max: 0, wide: true, access: checks(right{acl.Read, acl.Topic}), start: (*Server).describeProducers}
 
 func (s *Server) describeProducers(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeProducersRequest)
@@ -26,13 +26,24 @@ func (s *Server) describeProducers(_ context.Context, r *request) (reply, error)
 		view := s.backend.View()
 		fresh := s.metrics.checked(s.backend.Fresh(ctx, fetchMaxAge))
 		resp := kmsg.NewPtrDescribeProducersResponse()
+		told := map[projections.TopicID]map[int32]bool{} // what stands twice is answered once
 		for i := range req.Topics {
 			in := &req.Topics[i]
 			out := kmsg.NewDescribeProducersResponseTopic()
 			out.Topic = in.Topic
 			denied := orElse(projections.ValidateTopicName(in.Topic), func() error { return r.denied(acl.Read, in.Topic) })
-			for _, index := range in.Partitions {
-				out.Partitions = append(out.Partitions, s.describeProducersOf(view.Topic(in.Topic), index, denied, fresh))
+			t := view.Topic(in.Topic)
+			for _, index := range distinct(in.Partitions, itself) {
+				if t != nil {
+					if told[t.ID] == nil {
+						told[t.ID] = map[int32]bool{}
+					}
+					if told[t.ID][index] {
+						continue
+					}
+					told[t.ID][index] = true
+				}
+				out.Partitions = append(out.Partitions, s.describeProducersOf(r, t, index, denied, fresh))
 			}
 			resp.Topics = append(resp.Topics, out)
 		}
@@ -40,7 +51,7 @@ func (s *Server) describeProducers(_ context.Context, r *request) (reply, error)
 	})
 }
 
-func (s *Server) describeProducersOf(t *projections.Topic, index int32, denied, fresh error) kmsg.DescribeProducersResponseTopicPartition {
+func (s *Server) describeProducersOf(r *request, t *projections.Topic, index int32, denied, fresh error) kmsg.DescribeProducersResponseTopicPartition {
 	out := kmsg.NewDescribeProducersResponseTopicPartition()
 	out.Partition = index
 	p, err := (*partition.Partition)(nil), denied
@@ -58,7 +69,11 @@ func (s *Server) describeProducersOf(t *projections.Topic, index int32, denied, 
 		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DescribeProducers, err), message(err)
 		return out
 	}
-	for _, x := range p.Producers() {
+	producers := p.Producers()
+	if !r.room(elementBytes * len(producers)) {
+		return out
+	}
+	for _, x := range producers {
 		o := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 		o.ProducerID, o.ProducerEpoch, o.LastSequence, o.LastTimestamp = x.ID, int32(x.Epoch), x.LastSequence, x.LastTime
 		o.CoordinatorEpoch, o.CurrentTxnStartOffset = x.CoordinatorEpoch, x.TxnStart

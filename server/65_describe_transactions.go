@@ -18,19 +18,20 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeTransactionsAPI = api{key: kmsg.DescribeTransactions, min: 0, max: 0, access: checks(right{acl.Describe, acl.TransactionalID}, right{acl.Describe, acl.Topic}), start: (*Server).describeTransactions}
+var describeTransactionsAPI = api{key: kmsg.DescribeTransactions, min: 0, max: 0, wide: true, access: checks(right{acl.Describe, acl.TransactionalID}, right{acl.Describe, acl.Topic}), start: (*Server).describeTransactions}
 
 func (s *Server) describeTransactions(_ context.Context, r *request) (reply, error) {
 	req := r.msg.(*kmsg.DescribeTransactionsRequest)
 	return later(func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrDescribeTransactionsResponse()
-		resp.TransactionStates = make([]kmsg.DescribeTransactionsResponseTransactionState, len(req.TransactionalIDs))
-		inParallel(len(req.TransactionalIDs), func(i int) {
+		ids := distinct(req.TransactionalIDs, itself)
+		resp.TransactionStates = make([]kmsg.DescribeTransactionsResponseTransactionState, len(ids))
+		inParallel(len(ids), func(i int) {
 			o := &resp.TransactionStates[i]
 			o.Default()
-			o.TransactionalID = req.TransactionalIDs[i]
+			o.TransactionalID = ids[i]
 			t, err := s.describeTxn(ctx, r, o.TransactionalID)
-			if err == nil {
+			if err == nil && r.room(elementBytes*(1+len(t.Partitions))) {
 				tellTxn(r, s.backend.View(), t, o)
 			}
 			o.ErrorCode = s.groupFailure(kmsg.DescribeTransactions, err)

@@ -23,7 +23,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var listTransactionsAPI = api{key: kmsg.ListTransactions, min: 0, max: 2, access: checks(right{acl.Describe, acl.TransactionalID}), start: (*Server).listTransactions}
+var listTransactionsAPI = api{key: kmsg.ListTransactions, min: 0, max: 2, wide: true, access: checks(right{acl.Describe, acl.TransactionalID}), start: (*Server).listTransactions}
 
 func (s *Server) listTransactions(_ context.Context, r *request) (reply, error) {
 	return later(func(ctx context.Context) (kmsg.Response, error) {
@@ -80,6 +80,9 @@ func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransa
 		for _, t := range ts {
 			if !r.sees(acl.Describe, acl.TransactionalID, t.ID) {
 				continue
+			}
+			if !r.room(elementBytes + len(t.ID)) {
+				return nil
 			}
 			o := kmsg.NewListTransactionsResponseTransactionState()
 			o.TransactionalID, o.ProducerID, o.TransactionState = t.ID, t.ProducerID, t.State.String()

@@ -22,7 +22,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var consumerGroupDescribeAPI = api{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).consumerGroupDescribe}
+var consumerGroupDescribeAPI = api{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, wide: true, access: checks(right{acl.Describe, acl.Group}, right{acl.Describe, acl.Topic}), start: (*Server).consumerGroupDescribe}
 
 // What a member of a group speaks.
 const memberClassic, memberConsumer = 0, 1
@@ -31,8 +31,9 @@ func (s *Server) consumerGroupDescribe(_ context.Context, r *request) (reply, er
 	req := r.msg.(*kmsg.ConsumerGroupDescribeRequest)
 	return s.inGroupTurn(r, func(ctx context.Context) kmsg.Response {
 		resp := kmsg.NewPtrConsumerGroupDescribeResponse()
-		resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(req.Groups))
-		inParallel(len(req.Groups), func(i int) { resp.Groups[i] = s.describeConsumer(ctx, r, req.Groups[i]) })
+		names := distinct(req.Groups, itself)
+		resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(names))
+		inParallel(len(names), func(i int) { resp.Groups[i] = s.describeConsumer(ctx, r, names[i]) })
 		return resp
 	})
 }
@@ -41,6 +42,9 @@ func (s *Server) describeConsumer(ctx context.Context, r *request, group string)
 	req := r.msg.(*kmsg.ConsumerGroupDescribeRequest)
 	out := kmsg.NewConsumerGroupDescribeResponseGroup()
 	out.Group = group
+	if !r.room(2*elementBytes + len(group)) {
+		return out
+	}
 	d, err := groupshard.Description{}, r.deniedGroup(acl.Describe, group)
 	switch {
 	case err != nil:
@@ -68,6 +72,9 @@ func (s *Server) describeConsumer(ctx context.Context, r *request, group string)
 		out.AssignorName = s.cfg.Groups.Assignors[0]
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Consumer.Members)) {
+		if !r.room(memberBytes(view, d.Consumer.Members[id], d.Consumer.Target[id])) {
+			break
+		}
 		out.Members = append(out.Members, describedMember(view, d.Consumer.Members[id], d.Consumer.Target[id]))
 	}
 	return out
@@ -89,6 +96,22 @@ func deniedMembers(r *request, view *projections.Cluster, g *groups.Consumer) er
 		}
 	}
 	return nil
+}
+
+// memberBytes is about what the answer has for a member.
+func memberBytes(view *projections.Cluster, m *groups.ConsumerMember, target groups.Assignment) int {
+	n := elementBytes + len(m.ID) + len(m.ClientID) + len(or(m.Regex, ""))
+	for _, t := range m.Topics {
+		n += len(t) + 2
+	}
+	for _, a := range []groups.Assignment{m.Assigned, m.Revoking, target} {
+		for id, ps := range a {
+			if t := view.TopicByID(id); t != nil {
+				n += elementBytes + len(t.Name) + 4*len(ps)
+			}
+		}
+	}
+	return n
 }
 
 func describedMember(view *projections.Cluster, m *groups.ConsumerMember, target groups.Assignment) kmsg.ConsumerGroupDescribeResponseGroupMember {

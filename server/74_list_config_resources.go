@@ -18,7 +18,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var listConfigResourcesAPI = api{key: kmsg.ListConfigResources, min: 0, max: 1, access: onCluster(acl.DescribeConfigs), start: (*Server).listConfigResources}
+var listConfigResourcesAPI = api{key: kmsg.ListConfigResources, min: 0, max: 1, wide: true, access: onCluster(acl.DescribeConfigs), start: (*Server).listConfigResources}
 
 var listedResources = []kmsg.ConfigResourceType{
 	kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger,
@@ -45,6 +45,9 @@ func (s *Server) listConfigResources(_ context.Context, r *request) (reply, erro
 		}
 	}
 	add := func(kind kmsg.ConfigResourceType, name string) {
+		if !r.room(elementBytes + len(name)) {
+			return
+		}
 		out := kmsg.NewListConfigResourcesResponseConfigResource()
 		out.Type, out.Name = int8(kind), name
 		resp.ConfigResources = append(resp.ConfigResources, out)

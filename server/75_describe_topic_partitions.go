@@ -19,7 +19,7 @@ import (
 	"kaas.dev/kaas/server/acl"
 )
 
-var describeTopicPartitionsAPI = api{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, access: checks(right{acl.Describe, acl.Topic}), start: (*Server).describeTopicPartitions}
+var describeTopicPartitionsAPI = api{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, wide: true, access: checks(right{acl.Describe, acl.Topic}), start: (*Server).describeTopicPartitions}
 
 const maxDescribed = 2000
 

@@ -39,6 +39,8 @@ type request struct {
 	// turn is closed when all earlier requests of the connection are answered. Who
 	// makes a large answer waits for it, so that a connection holds one at a time.
 	turn    chan struct{}
+	denials denials
+	telling *telling // the memory of the answer, where that is counted
 	arrived time.Time
 }
 
@@ -66,6 +68,7 @@ type api struct {
 	works    int16 // lowest version that is answered; below it the connection is closed
 	records  bool  // requests carry records: their bytes are held until answered
 	inner    bool  // between brokers: served on the inter-broker listener alone
+	wide     bool  // the answer may be long, whatever the request is: see widely
 	forward  bool  // only the controller can do it; start minds request.refused
 	access   access
 	// malformed is what makes a request cost its connection, beyond what cannot be decoded.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -49,6 +50,20 @@ func TestDenialsAreAudited(t *testing.T) {
 	r, out := audited(t, slog.LevelDebug)
 	if r.may(acl.Write, acl.Topic, "a"); !strings.Contains(out.String(), "level=DEBUG msg=allowed") || !strings.Contains(out.String(), "rule=DefaultAllow") {
 		t.Errorf("allowed: %q", out)
+	}
+}
+
+// A denial is logged once a request, and of thousands how many there were.
+func TestDenialsOfOneRequest(t *testing.T) {
+	r, out := audited(t, slog.LevelInfo, "none")
+	for i := range 5000 {
+		r.may(acl.Write, acl.Topic, "a")
+		r.may(acl.Write, acl.Topic, fmt.Sprint("t", i/2))
+	}
+	r.auditRest()
+	r.auditRest()
+	if lines := strings.Count(out.String(), "\n"); lines != mostDenials+1 || strings.Count(out.String(), "LITERAL:a ") != 1 || !strings.Contains(out.String(), "denials=3002") {
+		t.Errorf("%d lines, %q", lines, out.String()[max(0, out.Len()-300):])
 	}
 }
 

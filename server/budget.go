@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"time"
 )
 
 // budget bounds the bytes of requests in memory. A request takes bytes as they
@@ -22,6 +23,7 @@ type budget struct {
 		used    int64         // by all
 		whole   int64         // by requests that were read to their end: given back without further reading
 		reading list.List     // of *claim, oldest first: those not read to their end
+		sending list.List     // of *claim, oldest first: answers that are on their way
 		changed chan struct{} // closed, and renewed, when something was given back
 	}
 }
@@ -32,6 +34,10 @@ type claim struct {
 	b    *budget
 	n    int64
 	elem *list.Element // nil once it is read to its end
+	// sent is its place among the answers that are on their way, since then; cut ends that.
+	sent  *list.Element
+	since time.Time
+	cut   func()
 }
 
 func newBudget(limit int64) *budget {
@@ -100,8 +106,40 @@ func (c *claim) release() {
 		c.b.mu.whole -= c.n
 	}
 	c.n = 0
+	if c.sent != nil {
+		c.b.mu.sending.Remove(c.sent)
+		c.sent = nil
+	}
 	c.leave()
 	c.b.wake()
+}
+
+// send is complete for an answer that is made, and takes n bytes until it is sent.
+func (c *claim) send(n int64, now time.Time, cut func()) {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	c.b.mu.used -= c.n - n
+	c.n = n
+	c.b.mu.whole += n
+	c.since, c.cut = now, cut
+	c.sent = c.b.mu.sending.PushBack(c)
+	c.leave()
+	c.b.wake()
+}
+
+// cutSlow ends the oldest answer on its way, if that began before some time.
+func (b *budget) cutSlow(before time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := b.mu.sending.Front()
+	if first == nil {
+		return
+	}
+	if c := first.Value.(*claim); c.since.Before(before) {
+		b.mu.sending.Remove(first)
+		c.sent = nil
+		c.cut()
+	}
 }
 
 // pass moves what a request holds, read to its end, to a new claim.

@@ -88,6 +88,7 @@ type pending struct {
 
 // drop releases what an answer holds that is not sent, or sent already.
 func (p *pending) drop() {
+	p.req.telling.release()
 	if f, ok := p.resp.(*fetchAnswer); ok {
 		f.release()
 	}
@@ -421,6 +422,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 func (c *conn) answer(p *pending) (err error) {
 	defer c.recovered(p.req.head, &err)
 	c.s.metrics.answered(p.req)
+	p.req.auditRest()
 	if p.raw != nil {
 		return c.send(p.raw)
 	}
@@ -436,6 +438,9 @@ func (c *conn) answer(p *pending) (err error) {
 	}
 	buf := buffers.Get().(*[]byte)
 	*buf = appendResponse((*buf)[:0], p.req.correlationID, p.resp)
+	p.resp = nil
+	p.req.telling.made(cap(*buf))
+	defer p.drop()
 	c.s.metrics.bytesOut.Add(float64(len(*buf)))
 	err = c.send(*buf)
 	if cap(*buf) <= keepBuffer {

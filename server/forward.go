@@ -36,6 +36,9 @@ var errHere = errors.New("this broker is the controller")
 
 // begin starts a request here, or has the controller answer it.
 func (s *Server) begin(ctx context.Context, a *api, r *request) (reply, error) {
+	if a.wide {
+		return s.widely(a, r)
+	}
 	if !a.forward || onlyLoggers(r.msg) {
 		return s.run(ctx, a, r)
 	}

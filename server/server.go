@@ -25,6 +25,7 @@ type Server struct {
 
 	queued  *budget                    // bytes of requests that carry records
 	control *budget                    // bytes of the others, while they are decoded
+	told    *budget                    // bytes of answers whose length nothing else bounds
 	answers *answers                   // bytes of records in answers
 	verify  atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
 	fetches *fetchCache
@@ -67,6 +68,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	s := &Server{
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
 		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
+		told:    newBudget(cfg.AnswersMaxBytes),
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
 		quota:   quota.New(cfg.Quota),

@@ -48,19 +48,23 @@ func (m *Memory) look(t Topics, f func()) {
 	f()
 }
 
-// matching returns the topics whose names the expression matches, by name.
+// matching returns the topics whose names the expression matches, by name. Others go on
+// meanwhile: whoever sends an expression chooses how long that takes.
 func (m *Memory) matching(t Topics, expr string) (out []*projections.Topic) {
 	if m == nil {
 		return matching(t, expr)
 	}
+	known := false
+	m.look(t, func() { out, known = m.mu.matches[expr] })
+	if known {
+		return out
+	}
+	out = matching(t, expr)
 	m.look(t, func() {
-		known, ok := m.mu.matches[expr]
-		if !ok {
-			known = matching(t, expr)
-			m.mu.matches[expr] = known
-			m.mu.bytes += patternCost + len(expr) + 8*len(known)
+		if _, known := m.mu.matches[expr]; !known {
+			m.mu.bytes += patternCost + len(expr) + 8*len(out)
 		}
-		out = known
+		m.mu.matches[expr] = out
 	})
 	return out
 }
