@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -27,6 +28,7 @@ type Cluster struct {
 	acls          *ACLs
 	// scram holds users' credentials for SCRAM.
 	scram          map[scramKey]*ScramCredential
+	scramSecret    Secret // see ScramSecret
 	nextProducerID int64
 	// quotas are all that were set; nil if none.
 	quotas      *Quotas
@@ -135,7 +137,7 @@ func (c *Cluster) Equal(d *Cluster) bool {
 		maps.EqualFunc(c.groupConfigs, d.groupConfigs, maps.Equal) &&
 		maps.EqualFunc(c.clientMetrics, d.clientMetrics, maps.Equal) &&
 		slices.Equal(c.acls.all, d.acls.all) &&
-		maps.EqualFunc(c.scram, d.scram, (*ScramCredential).equal) &&
+		maps.EqualFunc(c.scram, d.scram, (*ScramCredential).equal) && bytes.Equal(c.scramSecret, d.scramSecret) &&
 		c.quotas.equal(d.quotas) &&
 		c.fencesExpired == d.fencesExpired && c.fences.Equal(d.fences, func(a, b fence) bool { return a == b })
 }

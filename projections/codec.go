@@ -24,6 +24,7 @@ type stateBody struct {
 	GroupConfigs   []configBody   `msgpack:"group_configs"`
 	ClientMetrics  []configBody   `msgpack:"client_metrics,omitempty"`
 	Scram          []scramBody    `msgpack:"scram,omitempty"`
+	ScramSecret    []byte         `msgpack:"scram_secret,omitempty"`
 	Quotas         []quotaBody    `msgpack:"quotas,omitempty"`
 	ACLs           []ACL          `msgpack:"acls,omitempty"`
 	NextProducerID int64          `msgpack:"next_producer_id"`
@@ -71,6 +72,7 @@ func Encode(c *Cluster) ([]byte, error) {
 	slices.SortFunc(s.Removing, func(a, b removingBody) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	s.BrokerConfigs, s.GroupConfigs = configBodies(c.brokerConfigs), configBodies(c.groupConfigs)
 	s.ClientMetrics, s.Scram = configBodies(c.clientMetrics), encodeScram(c)
+	s.ScramSecret = c.scramSecret
 	s.Quotas, s.ACLs = encodeQuotas(c), c.acls.all
 	return encode(&s)
 }
@@ -119,6 +121,10 @@ func Decode(raw []byte) (*Cluster, error) {
 	}
 	if err := errors.Join(c.decodeScram(s.Scram), c.decodeQuotas(s.Quotas), c.decodeFences(s.Fences, s.FencesExpired)); err != nil {
 		return nil, fmt.Errorf("cluster view: %w", err)
+	}
+	c.scramSecret = s.ScramSecret
+	if len(c.scramSecret) == 0 && len(c.scram) > 0 { // it was written by a build that had none
+		c.scramSecret = c.ScramCredentials()[0].secret()
 	}
 	c.nextProducerID, c.brokerEpoch, c.controller = s.NextProducerID, s.BrokerEpoch, s.Controller
 	if !slices.IsSortedFunc(s.Topics, func(a, b topicBody) int { return cmp.Compare(a.Name, b.Name) }) {

@@ -31,4 +31,7 @@ func (e *ScramCredentialSet) apply(d *draft) {
 	}
 	c := &ScramCredential{e.User, e.Mechanism, e.Iterations, e.Salt, e.StoredKey, e.ServerKey, time.UnixMilli(e.SetAt).UTC()}
 	d.editScram()[scramKey{e.User, e.Mechanism}] = c
+	if len(d.scramSecret) == 0 {
+		d.scramSecret = c.secret()
+	}
 }

@@ -31,6 +31,9 @@ func Restore(then, now *Cluster, files func(TopicID) int32) *Restoration {
 	c := r.View
 	c.controller, c.removing = now.controller, maps.Clone(now.removing)
 	c.brokerEpoch = max(then.brokerEpoch, now.brokerEpoch)
+	if c.scramSecret = now.scramSecret; len(c.scramSecret) == 0 {
+		c.scramSecret = then.scramSecret
+	}
 	for _, step := range []func(){r.brokers, r.topics, r.topicsBack, r.shards, r.configs, r.acls, r.credentials, r.quotas, r.producers} {
 		step()
 	}

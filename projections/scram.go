@@ -3,6 +3,8 @@ package projections
 import (
 	"bytes"
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,6 +98,18 @@ func (k scramKey) compare(o scramKey) int {
 // ScramCredential is a user's credential for a mechanism, nil if there is none.
 func (c *Cluster) ScramCredential(user string, m ScramMechanism) *ScramCredential {
 	return c.scram[scramKey{user, m}]
+}
+
+// ScramSecret is a key that all brokers have, and nobody else, as long as the cluster is there:
+// what users would have who are not there is made with it. It comes of the first credential that
+// there ever was, and is empty as long as there was none.
+func (c *Cluster) ScramSecret() Secret { return c.scramSecret }
+
+func (c *ScramCredential) secret() Secret {
+	h := hmac.New(sha256.New, c.ServerKey)
+	h.Write([]byte("users that are not there"))
+	h.Write(c.StoredKey)
+	return h.Sum(nil)
 }
 
 // ScramCredentials are all credentials, by user and mechanism.

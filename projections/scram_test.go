@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,5 +105,37 @@ func TestCredentialsHaveBounds(t *testing.T) {
 	long.Salt = make(Secret, MaxScramBytes)
 	if err := fold(t, NewCluster(), []metalog.Event{mustEvent(t, credentialOf("a", "x"))}).ScramFits([]Fact{long}); !errors.Is(err, kerr.PolicyViolation) {
 		t.Errorf("a long salt: %v", err)
+	}
+}
+
+// What unknown users' salts are made with is there from the first credential on, and stays
+// whatever becomes of that, also in a view that was read back, or written by an older build.
+func TestScramSecret(t *testing.T) {
+	set := func(c *Cluster, user, key string) *Cluster {
+		return fold(t, c, []metalog.Event{mustEvent(t, credentialOf(user, key))})
+	}
+	c := NewCluster()
+	if len(c.ScramSecret()) != 0 {
+		t.Error("there is a secret without users")
+	}
+	c = set(c, "bob", "b")
+	want := slices.Clone(c.ScramSecret())
+	c = set(set(c, "alice", "a"), "bob", "other")
+	c = fold(t, c, []metalog.Event{mustEvent(t, &ScramCredentialRemoved{User: "bob", Mechanism: credentialOf("bob", "").Mechanism})})
+	raw, err := Encode(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Decode(raw)
+	if err != nil || len(want) != 32 || !slices.Equal(c.ScramSecret(), want) || !slices.Equal(back.ScramSecret(), want) {
+		t.Errorf("%x, %x, then %x, %v", []byte(want), []byte(c.ScramSecret()), []byte(back.ScramSecret()), err)
+	}
+	old := *c
+	old.scramSecret = nil
+	if raw, err = Encode(&old); err != nil {
+		t.Fatal(err)
+	}
+	if back, err = Decode(raw); err != nil || len(back.ScramSecret()) != 32 || fmt.Sprint(back.ScramSecret()) != hidden {
+		t.Errorf("of an older build: %v, %v", back.ScramSecret(), err)
 	}
 }

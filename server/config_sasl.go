@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/server/auth/idp"
 	"kaas.dev/kaas/server/auth/jaas"
 	"kaas.dev/kaas/server/auth/login"
 	"kaas.dev/kaas/server/auth/oauth"
@@ -94,9 +94,8 @@ func loginKeys() (keys []configKey) {
 
 func setKeysURL(c *Config, s string) error {
 	s = strings.TrimSpace(s)
-	u, err := url.Parse(s)
-	if s != "" && (err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) || u.Host == "" && u.Scheme != "file" || u.Path == "" && u.Scheme == "file") {
-		return errors.New("it is no http://, https:// or file:// URL")
+	if _, err := idp.ParseURL(s); s != "" && err != nil {
+		return err
 	}
 	c.SASL.OAuth.URL = s
 	return nil
@@ -191,7 +190,13 @@ func (c *Config) checkMechanism(listener, mechanism string) (key string, err err
 		return key, fmt.Errorf("%s is to say who may get in with PLAIN", name)
 	case module.Module != "" && module.Module != login.Modules[mechanism]:
 		return key, fmt.Errorf("the login module of %s is %s", mechanism, login.Modules[mechanism])
-	case brokers:
+	}
+	if mechanism == sasl.OAuthBearer {
+		if _, err := idp.ParseTLS(module.Options); err != nil {
+			return key, errors.New("its option " + err.Error())
+		}
+	}
+	if brokers {
 		return c.setPeers(at, module)
 	}
 	return "", nil

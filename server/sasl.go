@@ -11,6 +11,7 @@ import (
 
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/server/auth"
+	"kaas.dev/kaas/server/auth/idp"
 	"kaas.dev/kaas/server/auth/oauth"
 	"kaas.dev/kaas/server/auth/sasl"
 )
@@ -69,13 +70,16 @@ func mechanism(name string, with *SASL, view func() *projections.Cluster, log *s
 	find := func(user string, m projections.ScramMechanism) *projections.ScramCredential {
 		return view().ScramCredential(user, m)
 	}
+	secret := func() []byte { return view().ScramSecret() }
 	switch name {
 	case sasl.ScramSHA256:
-		return sasl.NewScram(projections.ScramSHA256, find)
+		return sasl.NewScram(projections.ScramSHA256, find, secret)
 	case sasl.ScramSHA512:
-		return sasl.NewScram(projections.ScramSHA512, find)
+		return sasl.NewScram(projections.ScramSHA512, find, secret)
 	case sasl.OAuthBearer:
-		return oauth.New(with.OAuth, log)
+		o := with.OAuth
+		o.TLS, _ = idp.ParseTLS(with.Login.Options) // it was judged
+		return oauth.New(o, log)
 	default:
 		return sasl.NewPlain(with.Login.Users())
 	}

@@ -10,6 +10,8 @@ import (
 
 	franz "github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
+
+	"kaas.dev/kaas/server/auth/idp"
 )
 
 // token is one that was got, and until when it is good.
@@ -156,7 +158,7 @@ func (b *bearer) Run(ctx context.Context) {
 		pause := b.s.maxBackoff
 		if err := b.renew(ctx, time.Now()); err == nil {
 			t, due := b.last()
-			b.log.Debug("there is a token to log in to other brokers with", "from", b.s.url.Redacted(), "expires", t.expires)
+			b.log.Debug("there is a token to log in to other brokers with", "from", idp.Name(b.s.url), "expires", t.expires)
 			pause = max(time.Until(due), b.s.backoff)
 		} else if ctx.Err() == nil {
 			b.log.Error("there is no new token to log in to other brokers with", "err", err)

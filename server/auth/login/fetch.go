@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,7 +17,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"kaas.dev/kaas/internal/hostfile"
-	"kaas.dev/kaas/server/tlsconf"
+	"kaas.dev/kaas/server/auth/idp"
 )
 
 // mostToken is more than any token has, in bytes. A request with a longer one would be refused.
@@ -79,14 +78,14 @@ func (s *tokenSettings) grant(ctx context.Context) (token, error) {
 		err = errors.New("the token that it gives has expired: do the clocks differ?")
 	}
 	if err != nil {
-		return token{}, &fetchError{from: s.url.Redacted(), err: err}
+		return token{}, &fetchError{from: idp.Name(s.url), err: err}
 	}
 	return t, nil
 }
 
 // failed tells why a request failed, without what the provider has said.
 func (s *tokenSettings) failed(err error) error {
-	out := &fetchError{from: s.url.Redacted(), err: errors.New("its answer is not one with a token")}
+	out := &fetchError{from: idp.Name(s.url), err: errors.New("its answer is not one with a token")}
 	var answer *oauth2.RetrieveError
 	var transport *url.Error
 	var distrust *tls.CertificateVerificationError
@@ -105,21 +104,13 @@ func (s *tokenSettings) failed(err error) error {
 
 // client is what speaks to the provider once, and what ends it.
 func (s *tokenSettings) client() (*http.Client, func(), error) {
-	t := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: s.connectTimeout}).DialContext,
-		TLSHandshakeTimeout: s.connectTimeout}
-	if s.tls != nil {
-		st, err := tlsconf.Open(s.tls, false)
-		if err != nil {
-			return nil, nil, s.optionError(err)
-		}
-		t.TLSClientConfig = st.ClientConfig(s.url.Hostname())
+	c := idp.Client{TLS: s.tls, Connect: s.connectTimeout, Total: s.connectTimeout + s.readTime}
+	client, done, err := c.Open()
+	if err != nil {
+		return nil, nil, s.optionError(err)
 	}
-	return &http.Client{
-		Transport: &asKafka{t, s},
-		Timeout:   s.connectTimeout + s.readTime,
-		// The secret is for whom it is meant.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, t.CloseIdleConnections, nil
+	client.Transport = &asKafka{client.Transport, s}
+	return client, done, nil
 }
 
 // asKafka sends the client's ID and secret as they are, as Kafka does unless it is told to

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"kaas.dev/kaas/server/auth/idp"
 	"kaas.dev/kaas/server/tlsconf"
 )
 
@@ -178,19 +179,14 @@ func parseTokens(options map[string]string, look tlsconf.Lookup) (*tokenSettings
 
 func (s *tokenSettings) setURL(r *reader) {
 	text := r.text(urlKey)
-	u, err := url.Parse(text)
+	u, err := idp.ParseURL(text)
 	switch {
 	case text == "":
 		r.fail(urlKey, "is needed: it is to say where the tokens are to log in with")
-	case err != nil: // whose text has the URL, which may have a password in it
-		r.fail(urlKey, "it is no http://, https:// or file:// URL")
-	case u.Scheme == "file" && u.Host == "" && u.Path != "":
-	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
-		if u.User != nil {
-			r.fail(urlKey, "has a user in it: the client's ID and secret have settings of their own")
-		}
-	default:
-		r.fail(urlKey, "it is no http://, https:// or file:// URL")
+	case errors.Is(err, idp.ErrUser):
+		r.fail(urlKey, "has a user in it: the client's ID and secret have settings of their own")
+	case err != nil:
+		r.fail(urlKey, "%w", err)
 	}
 	s.url = u
 }
@@ -206,12 +202,7 @@ func (s *tokenSettings) checkGrant(options map[string]string) (err error) {
 		s.notes = append(s.notes, urlKey+" is not https: the client's secret and its tokens can be read on the way")
 		return nil
 	}
-	s.tls, err = tlsconf.ParseClient(func(key string) (string, string, bool) {
-		if v, ok := options[key]; ok {
-			return v, key, true
-		}
-		return tlsconf.DefaultOf(key), key, false
-	})
+	s.tls, err = idp.ParseTLS(options)
 	return s.optionError(err)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/server/auth/idp"
 )
 
 const (
@@ -28,16 +29,15 @@ const (
 
 // keys are the provider's public keys.
 type keys struct {
-	from   Settings
-	log    *slog.Logger
-	client *http.Client
-	set    atomic.Pointer[jose.JSONWebKeySet]
-	first  chan struct{} // closed when loading was tried once
-	poke   chan struct{} // somebody misses a key
+	from  Settings
+	log   *slog.Logger
+	set   atomic.Pointer[jose.JSONWebKeySet]
+	first chan struct{} // closed when loading was tried once
+	poke  chan struct{} // somebody misses a key
 }
 
 func newKeys(from Settings, log *slog.Logger) *keys {
-	return &keys{from: from, log: log, client: &http.Client{Timeout: loadTime}, first: make(chan struct{}), poke: make(chan struct{}, 1)}
+	return &keys{from: from, log: log, first: make(chan struct{}), poke: make(chan struct{}, 1)}
 }
 
 // run keeps the keys fresh until ctx ends. Each try that fails is followed by another, after a
@@ -51,7 +51,7 @@ func (k *keys) run(ctx context.Context) {
 		err := k.load(ctx)
 		last = time.Now()
 		if err != nil && ctx.Err() == nil {
-			k.log.Error("the keys by which tokens are signed could not be loaded", "from", k.from.URL, "err", err)
+			k.log.Error("the keys by which tokens are signed could not be loaded", "from", k.name(), "err", err)
 			wait, pause = pause, min(2*pause, k.from.MaxBackoff)
 		} else {
 			pause = k.from.Backoff
@@ -105,8 +105,17 @@ func (k *keys) load(ctx context.Context) error {
 	return nil
 }
 
+// name is how the log calls the provider.
+func (k *keys) name() string {
+	u, err := idp.ParseURL(k.from.URL)
+	if err != nil {
+		return "an URL that is none"
+	}
+	return idp.Name(u)
+}
+
 func (k *keys) read(ctx context.Context) ([]byte, error) {
-	u, err := url.Parse(k.from.URL)
+	u, err := idp.ParseURL(k.from.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +132,20 @@ func (k *keys) read(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer k.client.CloseIdleConnections()
-	resp, err := k.client.Do(req)
+	from := idp.Client{Connect: loadTime, Total: loadTime, Redirects: true}
+	if u.Scheme == "https" {
+		from.TLS = k.from.TLS
+	}
+	client, done, err := from.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	resp, err := client.Do(req)
+	var failed *url.Error // which has the URL
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
 	if err != nil {
 		return nil, err
 	}

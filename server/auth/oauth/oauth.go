@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"kaas.dev/kaas/server/auth/sasl"
+	"kaas.dev/kaas/server/tlsconf"
 )
 
 // Settings are Kafka's sasl.oauthbearer.*, of a listener.
 type Settings struct {
-	URL                          string // of the provider's keys: http, https or file
+	TLS                          *tlsconf.Settings // by which an https provider is trusted
+	URL                          string            // of the provider's keys: http, https or file
 	Refresh, Backoff, MaxBackoff time.Duration
 	Issuer                       string   // empty is any
 	Audience                     []string // one of them; none is any

@@ -5,8 +5,10 @@ import (
 	"crypto/pbkdf2"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"errors"
 	"hash"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -69,7 +71,7 @@ func as(_ int, s string) string { return s }
 func TestScram(t *testing.T) {
 	for m, h := range map[projections.ScramMechanism]scram.HashGeneratorFcn{projections.ScramSHA256: scram.SHA256, projections.ScramSHA512: scram.SHA512} {
 		for _, user := range []string{"alice", "CN=alice,OU=x", "ä ö", "=2C"} {
-			mech := NewScram(m, only(credential(t, user, "sécret", m)))
+			mech := NewScram(m, only(credential(t, user, "sécret", m)), noSecret)
 			who, proved, err := converse(t, mech, h, user, "sécret", as)
 			if err != nil || who == nil || who.Name != user || !who.Expires.IsZero() || !proved {
 				t.Errorf("%s %q: %v, proved %v, %v", m, user, who, proved, err)
@@ -82,7 +84,7 @@ func TestScram(t *testing.T) {
 		}
 	}
 	// A credential of one mechanism is none of the other.
-	mech := NewScram(projections.ScramSHA512, only(credential(t, "alice", "x", projections.ScramSHA256)))
+	mech := NewScram(projections.ScramSHA512, only(credential(t, "alice", "x", projections.ScramSHA256)), noSecret)
 	if who, _, err := converse(t, mech, scram.SHA512, "alice", "x", as); who != nil || err == nil {
 		t.Errorf("lets %v in, %v", who, err)
 	}
@@ -100,7 +102,7 @@ func TestScramLongSalt(t *testing.T) {
 		}
 		e := FromSaltedPassword("alice", c.Mechanism, c.Salt, salted, 4096)
 		c.StoredKey, c.ServerKey = e.StoredKey, e.ServerKey
-		mech := NewScram(projections.ScramSHA256, only(c))
+		mech := NewScram(projections.ScramSHA256, only(c), noSecret)
 		first, _, err := mech.Begin().Step([]byte("n,,n=alice,r=abc"))
 		if err != nil || len(first) > 2048 {
 			t.Errorf("salt of %d: %d bytes are sent, %v", size, len(first), err)
@@ -114,7 +116,7 @@ func TestScramLongSalt(t *testing.T) {
 // What is changed on its way lets nobody in.
 func TestScramChanged(t *testing.T) {
 	c := credential(t, "alice", "x", projections.ScramSHA256)
-	mech := NewScram(projections.ScramSHA256, only(c))
+	mech := NewScram(projections.ScramSHA256, only(c), noSecret)
 	for name, change := range map[string]func(int, string) string{
 		"nonce":      func(i int, s string) string { return swap(i == 1, s, "r=", "r=x") },
 		"proof":      func(i int, s string) string { return swap(i == 1, s, ",p=", ",p=AAAA") },
@@ -137,7 +139,7 @@ func TestScramChanged(t *testing.T) {
 			return nil
 		}
 		return only(c)(user, m)
-	})
+	}, noSecret)
 	who, _, err := converse(t, mech, scram.SHA256, "alice", "x", func(i int, s string) string { gone = i == 1; return s })
 	if who != nil || err == nil {
 		t.Errorf("a user who was removed is let in: %v, %v", who, err)
@@ -151,21 +153,43 @@ func swap(do bool, s, from, to string) string {
 	return s
 }
 
-// An unknown user is asked the same as a known one, each time with the same salt, and another
-// than others are.
+func noSecret() []byte { return nil }
+
+// An unknown user is asked the same as a known one, each time with the same salt, whichever
+// broker he asks, and with another than others are. Salts all look as Kafka's tools make them.
 func TestUnknownUsersAreAskedToo(t *testing.T) {
-	mech := NewScram(projections.ScramSHA256, only(credential(t, "alice", "x", projections.ScramSHA256)))
-	ask := func(user string) string {
+	c := credential(t, "alice", "x", projections.ScramSHA256)
+	of := func(secret string) Mechanism {
+		return NewScram(projections.ScramSHA256, only(c), func() []byte { return []byte(secret) })
+	}
+	form := regexp.MustCompile(`^s=([A-Za-z0-9+/=]+),i=4096$`)
+	ask := func(mech Mechanism, user string) string {
 		answer, who, err := mech.Begin().Step([]byte("n,,n=" + user + ",r=abc"))
 		if err != nil || who != nil {
 			t.Fatalf("%s: %v, %v", user, who, err)
 		}
 		_, rest, _ := strings.Cut(string(answer), ",")
+		m := form.FindStringSubmatch(rest)
+		if m == nil {
+			t.Fatalf("%s: %s", user, rest)
+		}
+		salt, err := base64.StdEncoding.DecodeString(m[1])
+		if err != nil || !regexp.MustCompile(`^[0-9a-z]{20,26}$`).Match(salt) {
+			t.Errorf("%s: salt %q, %v", user, salt, err)
+		}
 		return rest
 	}
-	bob, alice := ask("bob"), ask("alice")
-	if bob != ask("bob") || bob == ask("carol") || alice == bob || len(alice) != len(bob) {
-		t.Errorf("alice %s, bob %s, then %s, carol %s", alice, bob, ask("bob"), ask("carol"))
+	one, other := of("the cluster's"), of("the cluster's")
+	bob := ask(one, "bob")
+	if bob != ask(one, "bob") || bob != ask(other, "bob") || ask(one, "alice") != ask(other, "alice") {
+		t.Errorf("bob %s, then %s, by another broker %s", bob, ask(one, "bob"), ask(other, "bob"))
+	}
+	if bob == ask(one, "carol") || bob == ask(one, "alice") || bob == ask(of("another's"), "bob") {
+		t.Errorf("bob's salt %s is another's, too", bob)
+	}
+	none := NewScram(projections.ScramSHA256, only(c), noSecret)
+	if first := ask(none, "bob"); first != ask(none, "bob") || first == ask(none, "carol") {
+		t.Error("without a secret")
 	}
 }
 
@@ -238,7 +262,7 @@ func FuzzScram(f *testing.F) {
 	f.Add([]byte("n,,n=alice,r=abc"), []byte("c=biws,r=abc,p=AAAA"))
 	f.Add([]byte("y,a=alice,n=al=2Cice,r=abc,x=y"), []byte("c=eSws,r=,p="))
 	f.Add([]byte("n,,n=bob,r=abc,tokenauth=true"), []byte{})
-	mech := NewScram(projections.ScramSHA256, only(credential(f, "alice", "secret", projections.ScramSHA256)))
+	mech := NewScram(projections.ScramSHA256, only(credential(f, "alice", "secret", projections.ScramSHA256)), noSecret)
 	f.Fuzz(func(t *testing.T, first, final []byte) {
 		x := mech.Begin()
 		answer, who, err := x.Step(first)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -19,15 +20,18 @@ type Credentials func(user string, m projections.ScramMechanism) *projections.Sc
 
 type scramMechanism struct {
 	server *scram.Server
-	// salts is the key by which unknown users get the salts that they would have.
-	salts []byte
-	of    projections.ScramMechanism
-	find  Credentials
+	// salts is the key by which unknown users get the salts that they would have, where secret
+	// has none, which is so as long as there are no users.
+	salts  []byte
+	secret func() []byte
+	of     projections.ScramMechanism
+	find   Credentials
 }
 
-// NewScram is SCRAM with the credentials that find knows when a client begins.
-func NewScram(m projections.ScramMechanism, find Credentials) Mechanism {
-	s := &scramMechanism{of: m, find: find, salts: make([]byte, 32)}
+// NewScram is SCRAM with the credentials that find knows when a client begins. By secret, which
+// is the same on all brokers and may be empty, users that are not there have salts.
+func NewScram(m projections.ScramMechanism, find Credentials, secret func() []byte) Mechanism {
+	s := &scramMechanism{of: m, find: find, secret: secret, salts: make([]byte, 32)}
 	_, _ = rand.Read(s.salts) // never fails
 	s.server, _ = hashOf(m).NewServer(s.lookup)
 	return s
@@ -58,10 +62,15 @@ func (s *scramMechanism) lookup(user string) (scram.StoredCredentials, error) {
 		size := hashOf(s.of)().Size()
 		no := make([]byte, 2*size)
 		_, _ = rand.Read(no)
-		h := hmac.New(sha256.New, s.salts)
+		key := s.secret()
+		if len(key) == 0 {
+			key = s.salts
+		}
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(s.of.String()))
 		h.Write([]byte(user))
 		return scram.StoredCredentials{
-			KeyFactors: scram.KeyFactors{Salt: string(h.Sum(nil)[:saltBytes]), Iters: projections.MinScramIterations},
+			KeyFactors: scram.KeyFactors{Salt: string(saltOf(h.Sum(nil))), Iters: projections.MinScramIterations},
 			StoredKey:  no[:size], ServerKey: no[size:],
 		}, nil
 	}
@@ -125,7 +134,15 @@ func byToken(message []byte) bool {
 	return len(parts) > 4 && slices.ContainsFunc(parts[4:], func(s string) bool { return strings.EqualFold(s, "tokenauth=true") })
 }
 
-const saltBytes = 24
+// saltBits is what is random in a salt.
+const saltBits = 130
+
+// saltOf makes a salt of random bytes as Kafka's tools do, a number in the base of 36, so that
+// nobody is told apart by how his was made.
+func saltOf(random []byte) []byte {
+	n := new(big.Int).SetBytes(random)
+	return n.And(n, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), saltBits), big.NewInt(1))).Append(nil, 36)
+}
 
 // NewCredential makes a user's credential of a password. The password is used as it is, as
 // Kafka's clients do, and not by SASLprep.
@@ -140,8 +157,9 @@ func NewCredential(user string, m projections.ScramMechanism, password string, i
 	if err != nil {
 		return nil, err
 	}
-	salt := make([]byte, saltBytes)
-	_, _ = rand.Read(salt)
+	random := make([]byte, 32)
+	_, _ = rand.Read(random)
+	salt := saltOf(random)
 	stored, err := c.GetStoredCredentialsWithError(scram.KeyFactors{Salt: string(salt), Iters: int(iterations)})
 	if err != nil {
 		return nil, errors.New("no key can be made of the password")
