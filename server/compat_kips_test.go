@@ -92,7 +92,7 @@ var kips = []kip{
 	{588, "Fenced producers told from those that timed out", done, "", asks(is(kmsg.InitProducerID, 4), is(kmsg.EndTxn, 2))},
 	{595, "The quorum described", partly, "The controller is its only voter.", asks(is(kmsg.DescribeQuorum, 0))},
 	{599, "Quotas of changes to topics", done, "", nil},
-	{612, "Connections bounded", partly, "Not for each listener.", nil},
+	{612, "Connections bounded", done, "", nil},
 	{651, "Keys and certificates in PEM", done, "", nil},
 	{664, "Transactions described, listed and aborted", done, "", asks(is(kmsg.DescribeProducers, 0), is(kmsg.DescribeTransactions, 0), is(kmsg.ListTransactions, 0), is(kmsg.WriteTxnMarkers, 1))},
 	{684, "Certificates asked for on SASL listeners", done, "", nil},
