@@ -17,22 +17,20 @@ import (
 func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatRequest) (consumer.HeartbeatResponse, error) {
 	s.hear(r.GroupID, r.MemberID, time.Now())
 	r.NewID = uuid.NewString()
-	decide := func(st *groups.Shard) (fs []groups.Fact, resp consumer.HeartbeatResponse, err error) {
-		view := s.opt.View()
-		return consumer.Heartbeat(s.seenBy(st.Group(r.GroupID), r.GroupID), view, s.consumerConfig(view, r.GroupID), s.opt.Now(), r)
+	var resp consumer.HeartbeatResponse
+	decide := func(g *groups.Group, view *projections.Cluster, cfg consumer.Config) (fs []groups.Fact, err error) {
+		fs, resp, err = consumer.Heartbeat(s.seenBy(g, r.GroupID), view, cfg, s.opt.Now(), r)
+		return fs, err
 	}
 	// Most change nothing, and need not wait for the volume.
-	st := s.w.Committed().State
-	fs, resp, err := decide(st)
+	fs, err := s.match(r.GroupID, decide)
 	if err != nil || len(fs) > 0 || s.w.Err() != nil {
-		err = s.publish(ctx, "group "+r.GroupID, func(st *groups.Shard) (_ []groups.Fact, err error) {
-			if fs, resp, err = decide(st); err == nil {
-				err = s.weigh(st.Group(r.GroupID), r.GroupID, fs)
-			}
+		err = s.publishMatched(ctx, "group "+r.GroupID, r.GroupID, decide, func(g *groups.Group, fs []groups.Fact) error {
+			err := s.weigh(g, r.GroupID, fs)
 			if err == nil && !resp.Left {
 				s.begin(timerKey{sessionTimer, r.GroupID, resp.MemberID}, resp.SessionTimeout)
 			}
-			return fs, err
+			return err
 		})
 	}
 	if err != nil {
@@ -105,8 +103,7 @@ func (s *Shard) watchMembersLocked(view *projections.Cluster, g *groups.Group, n
 // time. It is tried until it is done, or the member has a deadline again (rule 2).
 func (s *Shard) fenceMember(ctx context.Context, k timerKey) {
 	for {
-		err := s.publish(ctx, "member of "+k.group+" timed out", func(st *groups.Shard) ([]groups.Fact, error) {
-			g := st.Group(k.group)
+		err := s.publishMatched(ctx, "member of "+k.group+" timed out", k.group, func(g *groups.Group, view *projections.Cluster, cfg consumer.Config) ([]groups.Fact, error) {
 			if !isConsumer(g) || s.armed(k) {
 				return nil, nil
 			}
@@ -114,9 +111,8 @@ func (s *Shard) fenceMember(ctx context.Context, k timerKey) {
 			if m == nil || k.kind == rebalanceTimer && m.Classic == nil && m.State != groups.UnrevokedPartitions {
 				return nil, nil
 			}
-			view := s.opt.View()
-			return consumer.Fence(g, view, s.consumerConfig(view, k.group), s.opt.Now(), k.member), nil
-		})
+			return consumer.Fence(g, view, cfg, s.opt.Now(), k.member), nil
+		}, nil)
 		if err == nil {
 			s.turned(k.group)
 			return

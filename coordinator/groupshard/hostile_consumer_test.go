@@ -1,15 +1,18 @@
 package groupshard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
+	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 )
 
@@ -106,5 +109,86 @@ func TestHostilePatterns(t *testing.T) {
 	})
 	if t.Logf("300 patterns: %d KiB", got>>10); got > 10<<20 {
 		t.Errorf("%d MiB of patterns are kept", got>>20)
+	}
+}
+
+// holding describes a topic to nobody before it is let go on.
+type holding struct {
+	begun, hold chan struct{}
+	once        *sync.Once
+}
+
+func (h holding) Who() any { return h }
+
+func (h holding) Describes(string) bool {
+	h.once.Do(func() { close(h.begun) })
+	<-h.hold
+	return true
+}
+
+// While patterns are matched, which takes as long as there are topics, the other groups of the
+// shard go on: also what has to be committed.
+func TestPatternsKeepNobodyWaiting(t *testing.T) {
+	b := newBench(t)
+	b.topic("t", 1)
+	h := holding{make(chan struct{}), make(chan struct{}), &sync.Once{}}
+	b.conf.Consumer.Describer = func(m *groups.ConsumerMember) consumer.Describer { return h }
+	sh := b.owner(1)
+	slow := hostileBeat("slow", "m", 0)
+	pattern := "t.*"
+	slow.Topics, slow.Regex, slow.Principal = nil, &pattern, "User:slow"
+	done := make(chan error, 1)
+	go func() {
+		_, err := sh.ConsumerHeartbeat(context.Background(), slow)
+		done <- err
+	}()
+	<-h.begun
+	other := hostileBeat("g", "m", 1)
+	if a, err := sh.ConsumerHeartbeat(t.Context(), other); err != nil || a.MemberEpoch == 0 {
+		t.Errorf("another group meanwhile: %+v, %v", a, err)
+	}
+	other.Topics, other.Regex = nil, &pattern
+	if _, err := sh.ConsumerHeartbeat(t.Context(), other); err != nil {
+		t.Errorf("another pattern meanwhile: %v", err)
+	}
+	close(h.hold)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if g := sh.group("slow"); g == nil || len(g.Consumer.Members) != 1 || len(g.Consumer.Target["m"]) != 1 {
+		t.Errorf("the group is %+v", g)
+	}
+}
+
+// What is decided while the shard waits matches nothing: topics that have come meanwhile are
+// matched first, and who cannot keep up with them is to try again.
+func TestPatternsAreMatchedBefore(t *testing.T) {
+	b := newBench(t)
+	b.topic("t", 1)
+	old := b.view
+	b.topic("t2", 1)
+	sh := b.owner(1)
+	views := 0 // that are old
+	sh.opt.View = func() *projections.Cluster {
+		if views--; views >= 0 && views%2 == 0 {
+			return old
+		}
+		return b.view
+	}
+	beat := func(changes int) error {
+		r := hostileBeat(fmt.Sprint("g", changes), "m", 0)
+		pattern := fmt.Sprintf("t.*|x%d", changes)
+		r.Topics, r.Regex = nil, &pattern
+		views = changes
+		_, err := sh.ConsumerHeartbeat(t.Context(), r)
+		return err
+	}
+	if err := beat(5); err != nil {
+		t.Error(err)
+	} else if got := len(sh.group("g5").Consumer.Target["m"]); got != 2 {
+		t.Errorf("%d topics of 2", got)
+	}
+	if err := beat(1000); !errors.Is(err, kerr.CoordinatorNotAvailable) {
+		t.Errorf("topics that change without end: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"kaas.dev/kaas/coordinator/groupshard/classic"
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
+	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 )
 
@@ -110,18 +111,18 @@ func (s *Shard) joinConsumer(ctx context.Context, group string, r classic.JoinRe
 		Host: r.Host, ProtocolType: r.ProtocolType, Protocols: r.Protocols, SessionTimeout: r.SessionTimeout,
 		RebalanceTimeout: r.RebalanceTimeout, RequireKnownID: r.RequireKnownID}
 	var out consumer.JoinResponse
-	err := s.publish(ctx, "group "+group, func(st *groups.Shard) (fs []groups.Fact, err error) {
-		g, view := st.Group(group), s.opt.View()
+	err := s.publishMatched(ctx, "group "+group, group, func(g *groups.Group, view *projections.Cluster, cfg consumer.Config) (fs []groups.Fact, err error) {
 		if !isConsumer(g) {
 			return nil, fmt.Errorf("%w: group %s has changed its protocol", kerr.RebalanceInProgress, group)
 		}
-		if fs, out, err = consumer.ClassicJoin(g, view, s.consumerConfig(view, group), s.opt.Now(), in); err == nil {
-			err = s.weigh(g, group, fs)
-		}
+		fs, out, err = consumer.ClassicJoin(g, view, cfg, s.opt.Now(), in)
+		return fs, err
+	}, func(g *groups.Group, fs []groups.Fact) error {
+		err := s.weigh(g, group, fs)
 		if err == nil {
 			s.begin(timerKey{sessionTimer, group, out.MemberID}, r.SessionTimeout)
 		}
-		return fs, err
+		return err
 	})
 	a.MemberID, a.Generation, a.ProtocolType, a.Protocol = out.MemberID, out.Generation, r.ProtocolType, out.Protocol
 	if err != nil {
@@ -189,14 +190,13 @@ func (s *Shard) leaveConsumer(ctx context.Context, group string, ms []classic.Le
 	for i, m := range ms {
 		in[i] = consumer.LeaveMember{MemberID: m.MemberID, InstanceID: m.InstanceID}
 	}
-	err = s.publish(ctx, "group "+group, func(st *groups.Shard) (fs []groups.Fact, err error) {
-		g, view := st.Group(group), s.opt.View()
+	err = s.publishMatched(ctx, "group "+group, group, func(g *groups.Group, view *projections.Cluster, cfg consumer.Config) (fs []groups.Fact, err error) {
 		if !isConsumer(g) {
 			return nil, fmt.Errorf("%w: group %s has changed its protocol", kerr.UnknownMemberID, group)
 		}
-		fs, errs = consumer.ClassicLeave(g, view, s.consumerConfig(view, group), s.opt.Now(), in)
+		fs, errs = consumer.ClassicLeave(g, view, cfg, s.opt.Now(), in)
 		return fs, nil
-	})
+	}, nil)
 	if err == nil {
 		s.turned(group)
 	}

@@ -17,6 +17,12 @@ import (
 const (
 	mostBytes = 64 << 10
 	mostSteps = 20_000 // of the machine that it is compiled to
+	// mostOpen is how many of them there may be at which a text can be all at once, where
+	// what matches more than one character, or any number of times, counts for openCost.
+	// With 10,000 topics whose names have 35 characters the worst that is left takes 0.1 to
+	// 0.3 s, and one of many names, or like those that people write, some milliseconds.
+	mostOpen = 400
+	openCost = 8
 )
 
 // What parts of an expression may come to while it is read, in steps.
@@ -29,7 +35,7 @@ var errLarge = errors.New("it is too large")
 
 // Check tells what is wrong with expressions, which together are held to the bounds of one.
 func Check(exprs ...string) error {
-	size, sum := 0, 0
+	size, sum, all := 0, 0, 0
 	for _, e := range exprs {
 		size += len(e)
 		if sum += reading(e); size > mostBytes || sum > mostSteps {
@@ -39,7 +45,8 @@ func Check(exprs ...string) error {
 		if err != nil {
 			return err
 		}
-		if sum += steps(x); sum > mostSteps {
+		open, _ := places(x, false)
+		if sum, all = sum+steps(x), all+open; sum > mostSteps || all > mostOpen {
 			return errLarge
 		}
 	}
@@ -87,4 +94,42 @@ func steps(x *syntax.Regexp) int {
 		n *= max(x.Min, x.Max, 1) + 1
 	}
 	return n
+}
+
+// places is what the places of an expression cost at which a name can be all at once. As long
+// as it is certain how much of the name is behind, it can be at one only; where it is not it
+// is open what follows, too.
+func places(x *syntax.Regexp, open bool) (cost int, opens bool) {
+	switch x.Op {
+	case syntax.OpLiteral:
+		if open {
+			cost = len(x.Rune)
+		}
+		return cost, open
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		if open {
+			cost = openCost
+		}
+		return cost, open
+	case syntax.OpConcat, syntax.OpCapture:
+		for _, sub := range x.Sub {
+			n, o := places(sub, open)
+			cost, open = cost+n, o
+		}
+		return cost, open
+	case syntax.OpAlternate:
+		for _, sub := range x.Sub {
+			n, _ := places(sub, open)
+			cost += n
+		}
+		return cost, true
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		cost, _ = places(x.Sub[0], true)
+		cost = max(cost, openCost)
+		if x.Op == syntax.OpRepeat {
+			cost *= max(x.Min, x.Max, 1)
+		}
+		return cost, true
+	}
+	return 0, open
 }

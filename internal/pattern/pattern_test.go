@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -48,6 +49,27 @@ func TestHostile(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || took > 20 {
 			t.Errorf("%s: %v, %d MiB", what, err, took)
+		}
+	}
+}
+
+// What people write is taken, with many names in it, too; what makes looking for it slow is not.
+func TestPatternsAreBounded(t *testing.T) {
+	var many []string
+	for i := range 500 {
+		many = append(many, fmt.Sprintf("team-%d.orders.v%d", i, i%7))
+	}
+	for _, expr := range []string{
+		".*", `orders\.(eu|us|apac)\..*-v[0-9]+`, `^(?:prod|test)-.*(orders|payments|invoices|refunds|shipments)(-dlq|-retry-[0-9]{1,3})?$`,
+		strings.Join(many, "|"), "(" + strings.Join(many, "|") + ")(-dlq)?", `[a-z0-9._-]{1,40}`, `(?i)mirror\..*\.heartbeats`,
+	} {
+		if _, err := Compile(expr); err != nil {
+			t.Errorf("%.60s: %v", expr, err)
+		}
+	}
+	for _, expr := range []string{`(?:[^x]?){1000}(?:[^x]?){1000}(?:[^x]?){800}x`, `(?:[^x]?){100}x`, strings.Repeat("[^x]?", 100) + "x", `(?:a?){500}b`, `(.{1,300}x|y)*`} {
+		if _, err := Compile(expr); err == nil {
+			t.Errorf("%.60s is taken", expr)
 		}
 	}
 }

@@ -41,6 +41,17 @@ func (s *Subject) View() *View {
 	return s.view
 }
 
+// Who is the same, and comparable, for whoever is the same and was made of the same view.
+func (s *Subject) Who() any {
+	if s == nil {
+		return nil
+	}
+	return struct {
+		view *View
+		who  who
+	}{s.view, s.who}
+}
+
 // Allows decides on one operation with one resource.
 func (s *Subject) Allows(op Operation, r Resource, name string) bool {
 	if s == nil || s.super {

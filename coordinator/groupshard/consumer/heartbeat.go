@@ -55,7 +55,7 @@ func (d *draft) beat(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, err
 	if err := d.checkSize(); err != nil {
 		return nil, HeartbeatResponse{}, err
 	}
-	if patternOf(d.member) != patternOf(before) {
+	if patternOf(d.member) != patternOf(before) && d.cfg.Unmatched == nil { // it was looked at before others had to wait
 		if err := pattern.Check(patternOf(d.member)); err != nil {
 			return nil, HeartbeatResponse{}, fmt.Errorf("pattern %q: %w: %w", patternOf(d.member), err, kerr.InvalidRegularExpression)
 		}

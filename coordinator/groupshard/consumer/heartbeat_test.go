@@ -246,6 +246,8 @@ type sight struct{ hidden *map[string]bool }
 
 func (s sight) Describes(topic string) bool { return !(*s.hidden)[topic] }
 
+func (s sight) Who() any { return s }
+
 // A pattern matches the topics that the member may describe, for each member its own, and
 // as that changes. Names were judged when they came.
 func TestPatternsMatchWhatMayBeDescribed(t *testing.T) {

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"kaas.dev/kaas/internal/pattern"
 	"kaas.dev/kaas/projections"
@@ -25,7 +26,7 @@ type Memory struct {
 	mu struct {
 		sync.Mutex
 		topics  Topics
-		matches map[string][]*projections.Topic
+		matches map[subscriber]*matched
 		bytes   int            // that they take
 		sums    map[string]sum // by group
 	}
@@ -43,40 +44,65 @@ func (m *Memory) look(t Topics, f func()) {
 	defer m.mu.Unlock()
 	if m.mu.topics != t || m.mu.matches == nil || m.mu.bytes > mostMatches || len(m.mu.sums) > mostGroups {
 		m.mu.topics, m.mu.bytes = t, 0
-		m.mu.matches, m.mu.sums = map[string][]*projections.Topic{}, map[string]sum{}
+		m.mu.matches, m.mu.sums = map[subscriber]*matched{}, map[string]sum{}
 	}
 	f()
 }
 
-// matching returns the topics whose names the expression matches, by name. Others go on
-// meanwhile: whoever sends an expression chooses how long that takes.
-func (m *Memory) matching(t Topics, expr string) (out []*projections.Topic) {
-	if m == nil {
-		return matching(t, expr)
-	}
-	known := false
-	m.look(t, func() { out, known = m.mu.matches[expr] })
-	if known {
-		return out
-	}
-	out = matching(t, expr)
-	m.look(t, func() {
-		if _, known := m.mu.matches[expr]; !known {
-			m.mu.bytes += patternCost + len(expr) + 8*len(out)
-		}
-		m.mu.matches[expr] = out
-	})
-	return out
+// matched is what a pattern matches of what somebody may describe.
+type matched struct {
+	once   sync.Once
+	known  atomic.Bool
+	topics []*projections.Topic
 }
 
-func matching(t Topics, expr string) []*projections.Topic {
+// subscriber is a pattern and who has it; nil is one who may describe all.
+type subscriber struct {
+	who  any
+	expr string
+}
+
+// matching returns the topics that who may describe and whose names the expression matches,
+// by name. Whoever asks for the same meanwhile waits, and nobody else does. Where others wait
+// for the caller it says only what is known.
+func (m *Memory) matching(t Topics, expr string, who Describer, waiting bool) ([]*projections.Topic, bool) {
+	if m == nil {
+		return matching(t, expr, who), true
+	}
+	var of *matched
+	m.look(t, func() {
+		key := subscriber{expr: expr}
+		if who != nil {
+			key.who = who.Who()
+		}
+		if of = m.mu.matches[key]; of == nil && !waiting {
+			of = &matched{}
+			m.mu.matches[key] = of
+		}
+	})
+	if waiting && (of == nil || !of.known.Load()) {
+		return nil, false
+	}
+	of.once.Do(func() {
+		of.topics = matching(t, expr, who)
+		of.known.Store(true)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.mu.topics == t { // else it is forgotten already
+			m.mu.bytes += patternCost + len(expr) + 8*len(of.topics)
+		}
+	})
+	return of.topics, true
+}
+
+func matching(t Topics, expr string, who Describer) []*projections.Topic {
 	re, err := pattern.Compile(expr)
 	if err != nil {
 		return nil // it was checked when it came; another build may read patterns otherwise
 	}
 	var out []*projections.Topic
 	for _, topic := range t.Topics() {
-		if re.MatchString(topic.Name) {
+		if (who == nil || who.Describes(topic.Name)) && re.MatchString(topic.Name) {
 			out = append(out, topic)
 		}
 	}

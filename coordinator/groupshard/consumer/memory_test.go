@@ -28,9 +28,55 @@ func TestMatchingHoldsNobodyUp(t *testing.T) {
 		}
 		m.mu.Unlock()
 	}
-	m.matching(topics, "a.*")
-	m.matching(topics, "a.*")
+	m.matching(topics, "a.*", nil, false)
+	m.matching(topics, "a.*", nil, false)
 	if looks != 1 || m.mu.bytes == 0 {
 		t.Errorf("matched %d times, %d bytes are kept", looks, m.mu.bytes)
 	}
+}
+
+type sees map[string]bool
+
+func (s *sees) Who() any { return s }
+
+func (s *sees) Describes(topic string) bool { return (*s)[topic] }
+
+// Who may describe no topic has none matched, and what one waits for does not keep others
+// waiting.
+func TestMatchingKeepsNobodyWaiting(t *testing.T) {
+	w := newWorld(t, "a:1", "b:1", "c:1")
+	m := &Memory{}
+	hold, begun := make(chan struct{}), make(chan struct{})
+	slow := &slowly{begun, hold}
+	done := make(chan []*projections.Topic)
+	go func() {
+		out, _ := m.matching(w.topics, ".*", slow, false)
+		done <- out
+	}()
+	<-begun
+	if _, ok := m.matching(w.topics, ".*", slow, true); ok {
+		t.Error("what is not matched yet is known")
+	}
+	if out, ok := m.matching(w.topics, "[ab]", &sees{"b": true, "c": true}, false); !ok || len(out) != 1 || out[0].Name != "b" {
+		t.Errorf("another has %v", out)
+	}
+	close(hold)
+	if out := <-done; len(out) != 3 {
+		t.Errorf("%d topics", len(out))
+	}
+	if out, ok := m.matching(w.topics, ".*", slow, true); !ok || len(out) != 3 {
+		t.Errorf("known are %v", out)
+	}
+}
+
+type slowly struct{ begun, hold chan struct{} }
+
+func (s *slowly) Who() any { return s }
+
+func (s *slowly) Describes(topic string) bool {
+	if topic == "a" {
+		close(s.begun)
+	}
+	<-s.hold
+	return true
 }

@@ -37,10 +37,17 @@ type Config struct {
 	// Memory is what is known of the topics from calls before; nil is none. It spares
 	// time and never changes a result.
 	Memory *Memory
+	// Unmatched is set where others wait for the call: it is made true, and what the call
+	// returns is of no use, if patterns have to be matched first that the memory does not know.
+	Unmatched *bool
 }
 
 // Describer is somebody who may describe some topics.
-type Describer interface{ Describes(topic string) bool }
+type Describer interface {
+	Describes(topic string) bool
+	// Who is the same for the same of these, and comparable.
+	Who() any
+}
 
 // HeartbeatRequest is a ConsumerGroupHeartbeat. A field that is nil, or the rebalance
 // timeout where it is negative, has not changed since the member sent it last.

@@ -54,11 +54,14 @@ func subscribedBy(t Topics, cfg *Config, m *groups.ConsumerMember, who Describer
 	if patternOf(m) == "" {
 		return out
 	}
-	for _, topic := range cfg.Memory.matching(t, patternOf(m)) {
-		if who == nil || who.Describes(topic.Name) {
-			out = append(out, topic)
-		}
+	matched, ok := cfg.Memory.matching(t, patternOf(m), who, cfg.Unmatched != nil)
+	if !ok {
+		*cfg.Unmatched = true
 	}
+	if len(out) == 0 {
+		return matched
+	}
+	out = append(out, matched...)
 	slices.SortFunc(out, func(a, b *projections.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.Compact(out)
 }
