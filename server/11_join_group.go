@@ -65,7 +65,7 @@ func tooLong(req *kmsg.JoinGroupRequest) bool {
 
 func joinRequest(r *request, req *kmsg.JoinGroupRequest) classic.JoinRequest {
 	out := classic.JoinRequest{
-		MemberID: req.MemberID, InstanceID: req.InstanceID, ClientID: r.clientID, Host: r.host(),
+		MemberID: req.MemberID, InstanceID: req.InstanceID, ClientID: r.clientID, Host: r.host(), Tenant: r.tenant(),
 		ProtocolType:     req.ProtocolType,
 		SessionTimeout:   time.Duration(req.SessionTimeoutMillis) * time.Millisecond,
 		RebalanceTimeout: time.Duration(req.RebalanceTimeoutMillis) * time.Millisecond,

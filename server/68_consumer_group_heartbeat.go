@@ -69,7 +69,7 @@ func heartbeatRequest(r *request, req *kmsg.ConsumerGroupHeartbeatRequest) consu
 	out := consumer.HeartbeatRequest{
 		GroupID: req.Group, Version: req.Version, MemberID: req.MemberID, NewID: uuid.NewString(), MemberEpoch: req.MemberEpoch,
 		InstanceID: req.InstanceID, RackID: req.RackID, RebalanceTimeout: time.Duration(req.RebalanceTimeoutMillis) * time.Millisecond,
-		ClientID: r.clientID, Host: r.host(), Topics: req.SubscribedTopicNames, Regex: req.SubscribedTopicRegex, ServerAssignor: req.ServerAssignor,
+		ClientID: r.clientID, Host: r.host(), Tenant: r.tenant(), Topics: req.SubscribedTopicNames, Regex: req.SubscribedTopicRegex, ServerAssignor: req.ServerAssignor,
 	}
 	if req.Topics == nil { // nothing is said, and not that there is nothing
 		return out

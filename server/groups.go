@@ -13,6 +13,7 @@ import (
 
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/server/acl"
+	"kaas.dev/kaas/server/auth"
 )
 
 // inGroupTurn answers a request to a group's coordinator once all earlier ones of its
@@ -83,6 +84,15 @@ func (r *request) host() string {
 		return "/" + a.IP.String()
 	}
 	return "/" + r.conn.nc.RemoteAddr().String()
+}
+
+// tenant is whose share of what is shared a request takes: the principal's, or, of those who
+// have not said who they are, all's who come from the same address.
+func (r *request) tenant() string {
+	if r.principal == auth.Anonymous {
+		return r.from.String()
+	}
+	return r.principal.String()
 }
 
 // or is a string that may be missing.

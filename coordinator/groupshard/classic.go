@@ -50,17 +50,13 @@ func (l *live) answer(es []classic.Effect) (stores []classic.Store) {
 	return stores
 }
 
-// mostLive bounds what the groups of a shard take that have members under the classic
-// protocol, in bytes. Who joins when that is used up is to try again later.
-const mostLive = 64 << 20
-
 // countLocked brings the shard's bytes up to date with a group that has changed, or is gone.
 func (s *Shard) countLocked(l *live) {
 	n := int64(0)
 	if s.mu.live[l.id] == l {
 		n = l.g.Bytes()
 	}
-	s.mu.bytes += n - l.counted
+	s.mu.shares.add(l.id, n-l.counted)
 	l.counted = n
 }
 
@@ -148,7 +144,7 @@ func (s *Shard) Join(ctx context.Context, group string, r classic.JoinRequest) c
 		return s.joinConsumer(ctx, group, r)
 	}
 	err := s.withClassic(group, func(l *live, now time.Time) error {
-		if n := l.g.Growth(r); n > 0 && s.mu.bytes+n > mostLive {
+		if n := l.g.Growth(r); n > 0 && !s.mu.shares.admit(group, r.Tenant, n) {
 			return fmt.Errorf("%w: groups take all the memory that they may", kerr.CoordinatorNotAvailable)
 		}
 		l.g.Join(now, r)

@@ -26,7 +26,7 @@ func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatReque
 	fs, err := s.match(r.GroupID, decide)
 	if err != nil || len(fs) > 0 || s.w.Err() != nil {
 		err = s.publishMatched(ctx, "group "+r.GroupID, r.GroupID, decide, func(g *groups.Group, fs []groups.Fact) error {
-			err := s.weigh(g, r.GroupID, fs)
+			err := s.weigh(g, r.GroupID, r.Tenant, fs)
 			if err == nil && !resp.Left {
 				s.begin(timerKey{sessionTimer, r.GroupID, resp.MemberID}, resp.SessionTimeout)
 			}
@@ -131,7 +131,7 @@ type weighed struct {
 }
 
 // weigh refuses facts that make a group larger where the shard has no room for it.
-func (s *Shard) weigh(g *groups.Group, id string, fs []groups.Fact) error {
+func (s *Shard) weigh(g *groups.Group, id, tenant string, fs []groups.Fact) error {
 	var c *groups.Consumer
 	if g != nil {
 		c = g.Consumer
@@ -140,11 +140,11 @@ func (s *Shard) weigh(g *groups.Group, id string, fs []groups.Fact) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.countConsumerLocked(id, c)
-	room := mostLive - s.mu.bytes
+	more := growth
 	if l := s.mu.live[id]; l != nil {
-		room += l.counted // it is about to be of this protocol
+		more -= l.counted // it is about to be of this protocol
 	}
-	if growth > room && growth > 0 {
+	if growth > 0 && !s.mu.shares.admit(id, tenant, more) {
 		return fmt.Errorf("%w: the members of this shard's groups say too much of themselves", kerr.CoordinatorNotAvailable)
 	}
 	s.setWeightLocked(id, weighed{nil, s.mu.weights[id].bytes + growth}) // until it is seen what has come of it
@@ -159,7 +159,7 @@ func (s *Shard) countConsumerLocked(id string, c *groups.Consumer) {
 }
 
 func (s *Shard) setWeightLocked(id string, w weighed) {
-	s.mu.bytes += w.bytes - s.mu.weights[id].bytes
+	s.mu.shares.add(id, w.bytes-s.mu.weights[id].bytes)
 	if w.bytes == 0 {
 		delete(s.mu.weights, id)
 		return

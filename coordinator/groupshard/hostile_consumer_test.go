@@ -64,8 +64,8 @@ func TestHostileSubscriptions(t *testing.T) {
 		sum += consumer.Bytes(g.Consumer)
 	}
 	sh.mu.Lock()
-	if sum != sh.mu.bytes || sum > mostLive {
-		t.Errorf("groups have %d bytes, counted are %d", sum, sh.mu.bytes)
+	if sum != sh.mu.shares.total || sum > mostLive {
+		t.Errorf("groups have %d bytes, counted are %d", sum, sh.mu.shares.total)
 	}
 	sh.mu.Unlock()
 	go1 := hostileBeat("normal", "n", 1)

@@ -92,8 +92,8 @@ func TestHostileMetadata(t *testing.T) {
 	for _, l := range sh.mu.live {
 		sum += l.g.Bytes()
 	}
-	if sum != sh.mu.bytes || sum > mostLive {
-		t.Errorf("groups have %d bytes, counted are %d", sum, sh.mu.bytes)
+	if sum != sh.mu.shares.total || sum > mostLive {
+		t.Errorf("groups have %d bytes, counted are %d", sum, sh.mu.shares.total)
 	}
 	sh.mu.Unlock()
 }

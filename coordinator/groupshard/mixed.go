@@ -118,7 +118,7 @@ func (s *Shard) joinConsumer(ctx context.Context, group string, r classic.JoinRe
 		fs, out, err = consumer.ClassicJoin(g, view, cfg, s.opt.Now(), in)
 		return fs, err
 	}, func(g *groups.Group, fs []groups.Fact) error {
-		err := s.weigh(g, group, fs)
+		err := s.weigh(g, group, r.Tenant, fs)
 		if err == nil {
 			s.begin(timerKey{sessionTimer, group, out.MemberID}, r.SessionTimeout)
 		}

@@ -35,8 +35,8 @@ type Shard struct {
 	// anything or during I/O.
 	mu struct {
 		sync.Mutex
-		live  map[string]*live // groups under the classic protocol
-		bytes int64            // that they take, and weights
+		live   map[string]*live // groups under the classic protocol
+		shares shares           // of what they take, and weights
 		// weights are of the groups that have members under the other one.
 		weights map[string]weighed
 		staged  map[int64]map[string]bool // groups in which a producer has staged offsets
@@ -74,6 +74,7 @@ func Open(ctx context.Context, s *substrate.Session, stream string, epoch int32,
 	}
 	sh := &Shard{name: path.Base(path.Dir(stream)) + "-" + path.Base(stream), opt: opt, w: w}
 	sh.ctx, sh.cancel = context.WithCancel(context.Background())
+	sh.mu.shares = newShares()
 	sh.mu.live, sh.mu.weights = map[string]*live{}, map[string]weighed{}
 	sh.mu.staged = map[int64]map[string]bool{}
 	sh.mu.guards = map[int64]map[*TxnGuard]bool{}

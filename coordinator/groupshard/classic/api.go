@@ -31,6 +31,7 @@ type JoinRequest struct {
 	RequireKnownID   bool          // version 4 and later (KIP-394)
 	SkipAssignment   bool          // version 9 and later: the client knows the field (KIP-814)
 	Reason           string        // for people (KIP-800)
+	Tenant           string        // whose share of the memory for members it takes; not stored
 }
 
 // JoinResponse is the answer to a JoinGroup.

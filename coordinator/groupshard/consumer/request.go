@@ -62,6 +62,7 @@ type HeartbeatRequest struct {
 	RebalanceTimeout time.Duration
 	ClientID, Host   string
 	Principal        string   // who asks, where there is an authorizer
+	Tenant           string   // whose share of the memory for members it takes; not stored
 	Topics           []string // subscribed by name
 	Regex            *string  // subscribed by pattern; empty: by none
 	ServerAssignor   *string
