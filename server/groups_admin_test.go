@@ -177,7 +177,7 @@ func TestConsumerGroupHeartbeat(t *testing.T) {
 		}
 		asked := f.last(t).(consumer.HeartbeatRequest)
 		wanted := consumer.HeartbeatRequest{GroupID: "g", Version: v, MemberID: "m", NewID: asked.NewID, MemberEpoch: 3, InstanceID: &inst, RackID: &rack, RebalanceTimeout: time.Minute,
-			ClientID: "test", Host: "/127.0.0.1", Topics: []string{"t"}, Regex: from(v, 1, &regex), ServerAssignor: &assignor, Owned: []groups.TopicPartitions{{Topic: id, Partitions: []int32{1}}}}
+			ClientID: "test", Host: "/127.0.0.1", Tenant: "127.0.0.1", Topics: []string{"t"}, Regex: from(v, 1, &regex), ServerAssignor: &assignor, Owned: []groups.TopicPartitions{{Topic: id, Partitions: []int32{1}}}}
 		if !reflect.DeepEqual(asked, wanted) || asked.NewID == "" {
 			t.Errorf("version %d asks %+v, want %+v", v, asked, wanted)
 		}

@@ -45,7 +45,7 @@ func TestJoinGroupEveryVersion(t *testing.T) {
 			rebalance = -time.Millisecond // not said: the session's
 		}
 		asked := f.last(t).(classic.JoinRequest)
-		wanted := classic.JoinRequest{MemberID: "m0", InstanceID: from(v, 5, &inst), ClientID: "test", Host: "/127.0.0.1", ProtocolType: kind,
+		wanted := classic.JoinRequest{MemberID: "m0", InstanceID: from(v, 5, &inst), ClientID: "test", Host: "/127.0.0.1", Tenant: "127.0.0.1", ProtocolType: kind,
 			Protocols:      []groups.Protocol{{Name: "range", Metadata: []byte("x")}, {Name: "rr", Metadata: []byte{}}},
 			SessionTimeout: 10 * time.Second, RebalanceTimeout: rebalance, RequireKnownID: v >= 4, SkipAssignment: v >= 9, Reason: from(v, 8, proto)}
 		if !reflect.DeepEqual(asked, wanted) {
