@@ -166,8 +166,12 @@ func (c *fetchCall) answer() (kmsg.Response, error) {
 		if err := c.session.answered(c.req.SessionEpoch, c.from); err != nil {
 			return c.refuse(err)
 		}
+		if len(c.from) > mostUnfetchable && c.session.unfetchable() > mostUnfetchable {
+			c.s.fetches.remove(c.session.id) // its client starts over, and goes without
+		}
 	case c.req.SessionEpoch == 0 && len(c.from) > 0:
 		s := newSession(c.req.Version >= 13, c.req.ReplicaID >= 0 || c.req.ReplicaState.ID >= 0, c.from)
+		s.tenant = c.asker.tenant()
 		c.s.fetches.offer(s)
 		c.resp.SessionID = s.id
 	}

@@ -17,6 +17,13 @@ import (
 // each. A consumer beyond it does without a session.
 const maxCachedPartitions = 1 << 20
 
+// shareOfFetches is how many times what is left over of them a tenant may have.
+const shareOfFetches = 2
+
+// mostUnfetchable bounds the partitions of a session that there are not, or that its client
+// may not read. Whoever has more goes without: each answer names all of them.
+const mostUnfetchable = 1000
+
 // fetchCache holds the sessions of all connections, a bounded number. Who comes when it
 // is full gets in if a session has not been used for evictAfter, else if one is worth
 // less: it has lived for evictAfter (or is a consumer's where a broker asks) and has
@@ -32,6 +39,7 @@ type fetchCache struct {
 		used       list.List // of *fetchSession, that used longest ago first
 		evictable  [2]sessionHeap
 		partitions int
+		of         map[string]int // of those, by tenant
 		evictions  int
 	}
 }
@@ -44,7 +52,7 @@ const (
 
 func newFetchCache(slots int, evictAfter time.Duration) *fetchCache {
 	c := &fetchCache{slots: slots, evictAfter: evictAfter, now: time.Now}
-	c.mu.sessions = map[int32]*fetchSession{}
+	c.mu.sessions, c.mu.of = map[int32]*fetchSession{}, map[string]int{}
 	for i := range c.mu.evictable {
 		c.mu.evictable[i].which = i
 	}
@@ -58,7 +66,7 @@ func (c *fetchCache) offer(s *fetchSession) {
 	now := c.now()
 	s.created, s.cached.size = now, len(s.mu.order)
 	s.cached.heaps = [2]int{-1, -1}
-	if c.mu.partitions+s.cached.size > maxCachedPartitions || len(c.mu.sessions) >= c.slots && !c.evictFor(s, now) {
+	if s.unfetchable() > mostUnfetchable || !c.room(s.tenant, s.cached.size) || len(c.mu.sessions) >= c.slots && !c.evictFor(s, now) {
 		return
 	}
 	for s.id == 0 || c.mu.sessions[s.id] != nil {
@@ -66,8 +74,22 @@ func (c *fetchCache) offer(s *fetchSession) {
 	}
 	c.mu.sessions[s.id] = s
 	s.cached.used = c.mu.used.PushBack(s)
-	c.mu.partitions += s.cached.size
+	c.count(s.tenant, s.cached.size)
 	c.touch(s, now)
+}
+
+// room reports whether a tenant may have more partitions: whoever has many leaves some to
+// others. The caller holds c.mu.
+func (c *fetchCache) room(tenant string, more int) bool {
+	return c.mu.of[tenant]+more <= shareOfFetches*(maxCachedPartitions-c.mu.partitions-more)
+}
+
+// count notes how many partitions more a tenant has. The caller holds c.mu.
+func (c *fetchCache) count(tenant string, more int) {
+	c.mu.partitions += more
+	if c.mu.of[tenant] += more; c.mu.of[tenant] == 0 {
+		delete(c.mu.of, tenant)
+	}
 }
 
 // evictFor makes room for a newcomer, if somebody may be evicted for it.
@@ -117,7 +139,7 @@ func (c *fetchCache) drop(s *fetchSession) {
 	delete(c.mu.sessions, s.id)
 	c.mu.used.Remove(s.cached.used)
 	s.cached.used = nil
-	c.mu.partitions -= s.cached.size
+	c.count(s.tenant, -s.cached.size)
 	for i := range c.mu.evictable {
 		c.mu.evictable[i].place(s, false)
 	}
@@ -152,13 +174,15 @@ func (c *fetchCache) next(req *kmsg.FetchRequest) (*fetchSession, []fetchFrom, e
 	}
 	s.update(req)
 	n := len(s.mu.order)
-	c.mu.partitions += n - s.cached.size
+	grown := n - s.cached.size
+	fits := grown <= 0 || c.room(s.tenant, grown)
+	c.count(s.tenant, grown)
 	s.cached.size = n
 	if n == 0 {
 		c.drop(s)
 		return nil, nil, nil
 	}
-	if c.mu.partitions > maxCachedPartitions {
+	if !fits {
 		c.drop(s) // its client starts over
 		return nil, nil, kerr.FetchSessionIDNotFound
 	}

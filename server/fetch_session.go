@@ -34,6 +34,7 @@ type sessionPartition struct {
 	fetchParams
 	high, start int64
 	forgotten   bool
+	unfetchable bool // there is none, or the client may not read it
 }
 
 // fetchSession remembers what a consumer fetches, so that a request has to name only
@@ -43,6 +44,7 @@ type fetchSession struct {
 	byID       bool // topics are named by ID
 	privileged bool // a broker's: evicted after consumers'
 	created    time.Time
+	tenant     string // who has it
 
 	mu struct { // the cache's mutex may be held around it, nothing else
 		sync.Mutex
@@ -170,7 +172,20 @@ func (p *sessionPartition) tell(f *fetchFrom) (news bool) {
 	if f.out.ErrorCode != 0 {
 		p.high = -1 // so that the end of the error is news too
 	}
+	p.unfetchable = f.found.looked && (f.found.topic == nil || f.out.ErrorCode == kerr.TopicAuthorizationFailed.Code || f.out.ErrorCode == kerr.UnknownTopicOrPartition.Code)
 	return news
+}
+
+// unfetchable is how many partitions of the session cannot be fetched.
+func (s *fetchSession) unfetchable() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.mu.order {
+		if p.unfetchable {
+			n++
+		}
+	}
+	return n
 }
 
 // newSession makes the session that a full request asks for, with its answer.

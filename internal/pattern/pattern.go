@@ -124,6 +124,9 @@ func places(x *syntax.Regexp, open bool) (cost int, opens bool) {
 		}
 		return cost, true
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		if n, o := places(x.Sub[0], open); x.Op == syntax.OpRepeat && x.Min == x.Max && o == open {
+			return n * x.Min, open
+		}
 		cost, _ = places(x.Sub[0], true)
 		cost = max(cost, openCost)
 		if x.Op == syntax.OpRepeat {
