@@ -183,11 +183,12 @@ func (c *Config) setAt(key string, at place) string {
 }
 
 // inListeners takes what is set of listeners while the broker runs. Listeners that this broker
-// has not, others may have.
+// has not, others may have. Their names are in lower case, as Kafka looks for them: a name in
+// two cases would be two settings of one.
 func (c *Config) inListeners(set map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		k, at, ok := splitScoped(name)
-		if !ok || !k.live() || keyNamed(name) != nil {
+		if !ok || !k.live() || keyNamed(name) != nil || name != strings.ToLower(name) {
 			continue
 		}
 		i := slices.IndexFunc(c.Listeners, func(e Endpoint) bool { return e.Name == at.listener })
@@ -205,9 +206,15 @@ func (c *Config) inListeners(set map[string]string) {
 // checkLiveScoped judges what is to be set of listeners. As in Kafka each lets in one
 // connection at least, and it need not be there.
 func checkLiveScoped(c *Config, name, value string) error {
-	k, _, _ := splitScoped(name)
+	k, at, _ := splitScoped(name)
 	if !k.live() {
 		return notLive(name)
+	}
+	if name != strings.ToLower(name) {
+		return fmt.Errorf("%w: %s: while brokers run a listener's name is in lower case here", kerr.InvalidRequest, name)
+	}
+	if i := strings.LastIndexByte(at.listener, '.'); slices.Contains(sasl.Names, at.listener[i+1:]) && i > 0 && endpointNamed(c.Listeners, at.listener) == nil {
+		return fmt.Errorf("%w: %s: it is of a listener, and of none of its mechanisms", kerr.InvalidRequest, name)
 	}
 	own := c.clone()
 	own.MaxConnections, own.MaxConnectionRate = math.MaxInt64, quota.Unlimited

@@ -103,6 +103,10 @@ func TestListenersBoundsAreJudged(t *testing.T) {
 		"SET listener.name.outside.plain.connections.max.reauth.ms=1": kerr.InvalidRequest,
 		"SET listener.name.outside.nonsense=1":                        kerr.InvalidConfig,
 		"SET listener.name.out/side.max.connections=1":                kerr.InvalidConfig,
+		"SET listener.name.OUTSIDE.max.connections=1":                 kerr.InvalidRequest,
+		"SET listener.name.Elsewhere.max.connections=1":               kerr.InvalidRequest,
+		"SET listener.name.outside.plain.max.connections=1":           kerr.InvalidRequest,
+		"SET listener.name.outside.scram-sha-256.max.connections=1":   kerr.InvalidRequest,
 	} {
 		if code := c.alter(ofBroker, "0", false, op); code != want.Code {
 			t.Errorf("%s: error %d, want %d", op, code, want.Code)

@@ -11,6 +11,9 @@ const (
 	// mostPercent lets the heap grow to five times what lives in it: what lives is a few MB,
 	// and what passes through is many.
 	mostPercent = 400
+	// leastPercent is what room there is in any case for each byte that lives, so that a large
+	// heap is not collected all the time: a collection costs what lives.
+	leastPercent = 50
 	// leastRoom is how much garbage there may always be.
 	leastRoom = 12 << 20
 	// paceEvery is how often it is looked at how fast garbage comes.
@@ -20,7 +23,8 @@ const (
 	roomFor = time.Second
 )
 
-// pacer bounds the garbage that the heap holds by what comes in a second. With a percentage
+// pacer bounds the garbage that the heap holds by what comes in a second, or by half of what
+// lives. With a percentage
 // alone, which multiplies whatever happened to live when the heap was last collected, a moment
 // in which a lot lives (a bomb that is being looked at, say) would have the heap grow to five
 // times as much and stay so, though little comes.
@@ -45,7 +49,7 @@ func (p *pacer) look(now time.Time, h heap) {
 	}
 	p.at, p.made = now, h.made
 	room := max(leastRoom, p.rate*roomFor.Seconds())
-	percent := int(min(mostPercent, 100*room/float64(max(h.base, 1))))
+	percent := int(min(mostPercent, max(leastPercent, 100*room/float64(max(h.base, 1)))))
 	if percent*5 < p.percent*4 || percent*4 > p.percent*5 || percent == mostPercent && percent != p.percent {
 		p.percent = percent
 		p.set(percent)

@@ -30,6 +30,8 @@ func TestPace(t *testing.T) {
 		{"a lot of traffic", 400 * mb, 20 * mb, 80 * mb},
 		{"a lot of traffic with a lot of memory", 200 * mb, 100 * mb, 200 * mb},
 		{"a lot lives, and little comes", 2 * mb, 20 * mb, 12 * mb},
+		{"very much lives", 10 * mb, 1600 * mb, 800 * mb},
+		{"it is less again", 2 * mb, 40 * mb, 20 * mb},
 		{"little lives again", 2 * mb, 3 * mb, 12 * mb},
 		{"nothing", 0, 0, 0},
 	} {
