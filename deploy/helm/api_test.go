@@ -3,9 +3,11 @@ package helm
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -107,12 +109,18 @@ func TestTheAPITakesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
-	for _, o := range append(besides(t), operators(t)...) {
+	odd := manifestsAs(t, "9.my.rel", operatorChart, values(t, operatorValues["least"]))
+	for _, o := range append(append(besides(t), operators(t)...), odd...) {
 		if _, err := at(client, o).Create(t.Context(), o, dry); err != nil {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
-	for name, v := range variants(t) {
+	all := variants(t)
+	all["stopped"] = values(t, "{replicas: 0, election: kubernetes, external: {enabled: true, type: LoadBalancer}}")
+	for _, tag := range []string{"_x-", strings.Repeat("t", 61) + "._x"} {
+		all["tag "+tag] = values(t, fmt.Sprintf("image: {tag: %q}", tag))
+	}
+	for name, v := range all {
 		objects := manifests(t, v)
 		for _, o := range objects {
 			if o.GetKind() == "ServiceMonitor" {

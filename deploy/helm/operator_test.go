@@ -1,8 +1,10 @@
 package helm
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +18,7 @@ const operatorChart = "kaas-operator"
 
 // operatorValues are the least that the operator's chart takes, and nearly all of it.
 var operatorValues = map[string]string{
-	"least": `bootstrapServers: kaas-bootstrap:9092`,
+	"least": `bootstrapServers: kaas:9092`,
 	"full": `
 replicas: 2
 image: {digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef, pullSecrets: [{name: registry}], command: [/operator]}
@@ -104,5 +106,43 @@ func TestOperatorIsConfined(t *testing.T) {
 	if get("securityContext", "runAsNonRoot") != true || get("securityContext", "seccompProfile", "type") != "RuntimeDefault" ||
 		c["readOnlyRootFilesystem"] != true || c["allowPrivilegeEscalation"] != false || c["capabilities"].(map[string]any)["drop"].([]any)[0] != "ALL" {
 		t.Errorf("%v, %v", get("securityContext"), c)
+	}
+}
+
+// An operator elects by the Lease of its release, which is the only one that it may touch: two of
+// them work side by side in a namespace, and beside brokers, whose Lease is not theirs.
+func TestOperatorHasItsOwnLease(t *testing.T) {
+	const flag = "--leader-election-name="
+	for name, lease := range map[string]string{"kaas-operator": "kaas-operator", "teamb": "teamb-kaas-operator"} {
+		objects := manifestsAs(t, name, operatorChart, values(t, operatorValues["full"]))
+		containers, _, _ := unstructured.NestedSlice(named(t, objects, "Deployment", lease).Object, "spec", "template", "spec", "containers")
+		args, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		if !slices.Contains(args, flag+lease) {
+			t.Errorf("%s: elects with %v", name, args)
+		}
+		got := strings.Join(rights(named(t, objects, "Role", lease+"-lease")), " ")
+		if want := "create leases [] get,update leases [" + lease + "] create,patch events [] create,patch events []"; got != want {
+			t.Errorf("%s: may %s, want %s", name, got, want)
+		}
+	}
+}
+
+// The page begins where the brokers' chart has them.
+func TestOperatorsPageLeadsToTheBrokers(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := named(t, manifests(t, nil), "Service", release)
+	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
+	where := fmt.Sprintf("%s:%v", service.GetName(), ports[0].(map[string]any)["port"])
+	found := regexp.MustCompile(`bootstrapServers=(\S+)`).FindAllStringSubmatch(string(page), -1)
+	for _, m := range found {
+		if m[1] != where {
+			t.Errorf("it says %s, the Service is %s", m[1], where)
+		}
+	}
+	if len(found) == 0 {
+		t.Error("it does not say where brokers are")
 	}
 }

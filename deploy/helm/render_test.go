@@ -70,6 +70,11 @@ func render(v map[string]any, version string) (map[string]string, error) {
 }
 
 func renderChart(dir string, v map[string]any, version string) (map[string]string, error) {
+	return renderAs(release, dir, v, version)
+}
+
+// renderAs renders a release of another name.
+func renderAs(release, dir string, v map[string]any, version string) (map[string]string, error) {
 	chart, err := loader.Load(dir)
 	if err != nil {
 		return nil, err
@@ -95,7 +100,12 @@ func manifests(t *testing.T, v map[string]any) []*unstructured.Unstructured {
 
 func manifestsOf(t *testing.T, chart string, v map[string]any) []*unstructured.Unstructured {
 	t.Helper()
-	files, err := renderChart(chart, v, "")
+	return manifestsAs(t, release, chart, v)
+}
+
+func manifestsAs(t *testing.T, release, chart string, v map[string]any) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := renderAs(release, chart, v, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +192,7 @@ func TestDefaultIsAsItWas(t *testing.T) {
 	}
 }
 
-// Names stay within what Kubernetes takes, whatever the release is called, and selectors are
-// the same in all objects that have one.
+// Every object is in the release's namespace and says whose it is.
 func TestEveryObjectIsTheReleases(t *testing.T) {
 	for name, v := range variants(t) {
 		for _, o := range manifests(t, v) {

@@ -206,32 +206,44 @@ settings:
 // The role lets a broker do what it does with the API, and names what it does it to. Without a
 // need of the API there is neither a role nor a token.
 func TestNoMoreRightsThanNeeded(t *testing.T) {
+	v := variants(t)
+	// An empty list of names would be every Service.
+	v["stopped"] = values(t, "replicas: 0\nexternal: {enabled: true, type: LoadBalancer}")
+	v["stopped, by the volume"] = values(t, "replicas: 0\nelection: volume\nexternal: {enabled: true, type: LoadBalancer}")
 	for name, want := range map[string]string{
-		"default":      "create leases [] get,update leases [kaas-controller]",
-		"single-node":  "",
-		"nodeport":     "create leases [] get,update leases [kaas-controller]",
-		"loadbalancer": "create leases [] get,update leases [kaas-controller] get services [kaas-external-0 kaas-external-1 kaas-external-2 kaas-external-3]",
-		"full":         "create leases [] get,update leases [events-controller]",
+		"stopped":                "create leases [] get,update leases [kaas-controller]",
+		"stopped, by the volume": "",
+		"default":                "create leases [] get,update leases [kaas-controller]",
+		"single-node":            "",
+		"nodeport":               "create leases [] get,update leases [kaas-controller]",
+		"loadbalancer":           "create leases [] get,update leases [kaas-controller] get services [kaas-external-0 kaas-external-1 kaas-external-2 kaas-external-3]",
+		"full":                   "create leases [] get,update leases [events-controller]",
 	} {
 		var got []string
 		token := false
-		for _, o := range manifests(t, variants(t)[name]) {
+		for _, o := range manifests(t, v[name]) {
 			switch o.GetKind() {
 			case "StatefulSet":
 				token, _, _ = unstructured.NestedBool(o.Object, "spec", "template", "spec", "automountServiceAccountToken")
 			case "ClusterRole", "ClusterRoleBinding":
 				t.Errorf("%s: there is a %s", name, o.GetKind())
 			case "Role":
-				rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
-				for _, r := range rules {
-					r := r.(map[string]any)
-					list := func(field string) []string { l, _, _ := unstructured.NestedStringSlice(r, field); return l }
-					got = append(got, fmt.Sprintf("%s %s %v", strings.Join(list("verbs"), ","), strings.Join(list("resources"), ","), list("resourceNames")))
-				}
+				got = append(got, rights(o)...)
 			}
 		}
 		if all := strings.Join(got, " "); all != want || token != (want != "") {
 			t.Errorf("%s: may %s, and has a token: %v; want %s", name, all, token, want)
 		}
 	}
+}
+
+// rights are the rules of a role, each in a line.
+func rights(role *unstructured.Unstructured) (all []string) {
+	rules, _, _ := unstructured.NestedSlice(role.Object, "rules")
+	for _, r := range rules {
+		r := r.(map[string]any)
+		list := func(field string) []string { l, _, _ := unstructured.NestedStringSlice(r, field); return l }
+		all = append(all, fmt.Sprintf("%s %s %v", strings.Join(list("verbs"), ","), strings.Join(list("resources"), ","), list("resourceNames")))
+	}
+	return all
 }

@@ -24,6 +24,7 @@ type options struct {
 	probes        string
 	elect         bool
 	electIn       string
+	leaseName     string
 	lease         time.Duration
 	logLevel      slog.Level
 }
@@ -39,6 +40,7 @@ func parse(args []string, env func(string) string, out io.Writer) (*options, err
 	f.StringVar(&o.commandConfig, "command-config", "", "`file` of a client's properties, as Kafka's tools take it")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach Kubernetes; not needed in a pod")
 	f.Func("namespaces", "`namespaces` whose resources count, with commas between them; all if not given", func(s string) error {
+		o.namespaces = nil // as for other flags, the last one counts
 		for ns := range strings.SplitSeq(s, ",") {
 			if ns = strings.TrimSpace(ns); ns != "" {
 				o.namespaces = append(o.namespaces, ns)
@@ -54,6 +56,7 @@ func parse(args []string, env func(string) string, out io.Writer) (*options, err
 	f.StringVar(&o.probes, "probes", ":8081", "`address` of /healthz and /readyz; 0 is none")
 	f.BoolVar(&o.elect, "leader-election", true, "work only while being elected, by a Lease")
 	f.StringVar(&o.electIn, "leader-election-namespace", "", "`namespace` of the Lease; the pod's if not given")
+	f.StringVar(&o.leaseName, "leader-election-name", "kaas-operator", "`name` of the Lease: operators of one name are in turns, those of others work beside them")
 	f.DurationVar(&o.lease, "lease", 30*time.Second, "how long a Lease holds that is not renewed")
 	f.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "DEBUG, INFO, WARN or ERROR")
 	if err := f.Parse(args); err != nil {
@@ -77,6 +80,9 @@ func parse(args []string, env func(string) string, out io.Writer) (*options, err
 		if d < time.Second {
 			errs = append(errs, fmt.Errorf("--%s: %v is less than a second", name, d))
 		}
+	}
+	if o.elect && o.leaseName == "" {
+		errs = append(errs, errors.New("--leader-election-name: there is none"))
 	}
 	if o.workers < 1 {
 		errs = append(errs, errors.New("--workers: at least one is needed"))

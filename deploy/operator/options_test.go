@@ -14,14 +14,17 @@ import (
 
 func TestOptions(t *testing.T) {
 	env := map[string]string{"KAAS_OPERATOR_BOOTSTRAP_SERVERS": "env:1", "KAAS_OPERATOR_RESYNC": "3s", "KAAS_OPERATOR_NAMESPACES": "a, b", "KAAS_OPERATOR_LEADER_ELECTION": "false"}
-	o, err := parse([]string{"--resync", "5s", "--log-level=WARN"}, func(k string) string { return env[k] }, &bytes.Buffer{})
+	o, err := parse([]string{"--resync", "7s", "--resync", "5s", "--log-level=WARN"}, func(k string) string { return env[k] }, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.bootstrap != "env:1" || o.resync != 5*time.Second || !slices.Equal(o.namespaces, []string{"a", "b"}) || o.elect || o.logLevel != slog.LevelWarn {
 		t.Errorf("%+v", o)
 	}
-	for flag, want := range map[string]string{"--resync=1ms": "--resync", "--workers=0": "--workers", "--lease=x": "lease", "x": "is no flag"} {
+	if o, err = parse([]string{"--namespaces=a", "--namespaces=b,c"}, func(string) string { return "" }, &bytes.Buffer{}); err != nil || !slices.Equal(o.namespaces, []string{"b", "c"}) || o.leaseName != "kaas-operator" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for flag, want := range map[string]string{"--resync=1ms": "--resync", "--workers=0": "--workers", "--lease=x": "lease", "--leader-election-name=": "--leader-election-name", "x": "is no flag"} {
 		if _, err := parse([]string{flag}, func(string) string { return "" }, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flag, err)
 		}

@@ -25,9 +25,6 @@ import (
 	"kaas.dev/kaas/deploy/operator/internal/reconcile"
 )
 
-// leaseName is the Lease by which operators elect one.
-const leaseName = "kaas-operator"
-
 func run(ctx context.Context, o *options, log *slog.Logger) error {
 	cluster, err := kafka.Dial(kafka.NewConfig(o.bootstrap, o.commandConfig), log)
 	if err != nil {
@@ -86,7 +83,7 @@ func newManager(o *options) (manager.Manager, error) {
 		Metrics:                 metricsserver.Options{BindAddress: o.metrics},
 		HealthProbeBindAddress:  o.probes,
 		LeaderElection:          o.elect,
-		LeaderElectionID:        leaseName,
+		LeaderElectionID:        o.leaseName,
 		LeaderElectionNamespace: o.electIn,
 		LeaseDuration:           &o.lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		LeaderElectionReleaseOnCancel: true, // nothing runs after the manager

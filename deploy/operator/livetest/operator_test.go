@@ -45,6 +45,7 @@ func TestOperator(t *testing.T) {
 		{"API server killed", testAPIServerKilled},
 		{"operator killed", testOperatorKilled},
 		{"two operators", testTwoOperators},
+		{"another release", testAnotherRelease},
 		{"secrets", noSecretsIn},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, w) }) {

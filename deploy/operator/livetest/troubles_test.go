@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -245,4 +246,47 @@ func testTwoOperators(t *testing.T, w *world) {
 	w.operators = []*process{second}
 	w.remove(t, r)
 	w.awaitTopic(t, r.Name, r.Name, wanted{gone: true})
+}
+
+// Another release, for resources of another namespace, works beside the first in the same one. It
+// may touch neither the first's Lease nor that of brokers.
+func testAnotherRelease(t *testing.T, w *world) {
+	const other, depot = "teamb-kaas-operator", "depot"
+	w.release(t, other, depot)
+	launch(t, w.said, w.bin["operator"], w.operatorFlags("--kubeconfig", w.operatorConfig(other), "--namespaces", depot, "--leader-election-name", other)...)
+	r := newTopic("of-the-depot", v1alpha1.KafkaTopicSpec{})
+	r.Namespace = depot
+	must(t, w.c.Create(t.Context(), r))
+	eventually(t, "the other one works", func() string {
+		if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
+			return err.Error()
+		}
+		if is := ready(r.Status.Conditions, r.Status.ObservedGeneration, r.Generation); is != "InSync" {
+			return is
+		}
+		return ""
+	})
+	mine := newTopic("of-the-shop", v1alpha1.KafkaTopicSpec{})
+	must(t, w.c.Create(t.Context(), mine))
+	w.awaitTopic(t, mine.Name, mine.Name, wanted{partitions: 2, reason: "InSync"})
+	for lease, want := range map[string]bool{other: true, firstRelease: false, "kaas-controller": false} {
+		for _, verb := range []string{"get", "update", "patch", "delete"} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "system:serviceaccount:" + home + ":" + other,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: home, Group: "coordination.k8s.io", Resource: "leases", Verb: verb, Name: lease}}}
+			must(t, w.c.Create(t.Context(), review))
+			if may := want && (verb == "get" || verb == "update"); review.Status.Allowed != may {
+				t.Errorf("may %s Lease %s: %v", verb, lease, review.Status.Allowed)
+			}
+		}
+	}
+	w.remove(t, r)
+	w.remove(t, mine)
+	w.awaitTopic(t, mine.Name, mine.Name, wanted{gone: true})
+	eventually(t, "the depot's topic is gone", func() string {
+		is, err := w.topic(t.Context(), r.Name)
+		if err == nil && is != nil {
+			return "it is there"
+		}
+		return problem(err)
+	})
 }

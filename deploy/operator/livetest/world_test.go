@@ -269,34 +269,50 @@ func (w *world) install(t *testing.T) {
 			return ""
 		})
 	}
-	for _, ns := range []string{namespace, home} {
-		must(t, w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
-	}
-	var rules struct{ Resources, Leases []rbacv1.PolicyRule }
-	read(t, "../../helm/kaas-operator/files/rules.yaml", &rules)
-	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: home, Name: "kaas-operator"}}
-	for ns, rules := range map[string][]rbacv1.PolicyRule{namespace: rules.Resources, home: rules.Leases} {
-		name := metav1.ObjectMeta{Namespace: ns, Name: "kaas-operator"}
-		must(t, w.c.Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: rules}))
-		must(t, w.c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: name, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name}}))
-	}
-	w.writeKubeconfig(t)
+	must(t, w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}))
+	w.release(t, firstRelease, namespace)
 }
 
-// operatorConfig is how operators reach the API: as the chart's service account.
-func (w *world) operatorConfig() string { return filepath.Join(w.dir, "operator.kubeconfig") }
+// firstRelease is the operator's that all but one test are about.
+const firstRelease = "kaas-operator"
 
-func (w *world) writeKubeconfig(t *testing.T) {
+// release makes a namespace, and what the chart makes for a release that watches it, the operator
+// aside.
+func (w *world) release(t *testing.T, release, watched string) {
+	t.Helper()
+	must(t, w.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: watched}}))
+	var rules struct{ Resources, Leases []rbacv1.PolicyRule }
+	read(t, "../../helm/kaas-operator/files/rules.yaml", &rules)
+	for _, rule := range rules.Leases {
+		for i, name := range rule.ResourceNames {
+			rule.ResourceNames[i] = strings.ReplaceAll(name, "LEASE", release)
+		}
+	}
+	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: home, Name: release}}
+	for ns, rules := range map[string][]rbacv1.PolicyRule{watched: rules.Resources, home: rules.Leases} {
+		name := metav1.ObjectMeta{Namespace: ns, Name: release}
+		must(t, w.c.Create(t.Context(), &rbacv1.Role{ObjectMeta: name, Rules: rules}))
+		must(t, w.c.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: name, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name}}))
+	}
+	w.writeKubeconfig(t, release)
+}
+
+// operatorConfig is how a release's operators reach the API: as the chart's service account.
+func (w *world) operatorConfig(release string) string {
+	return filepath.Join(w.dir, release+".kubeconfig")
+}
+
+func (w *world) writeKubeconfig(t *testing.T, release string) {
 	t.Helper()
 	conf, err := clientcmd.LoadFromFile(w.kubeconfig())
 	must(t, err)
 	for _, user := range conf.AuthInfos {
 		*user = func(a clientcmdapi.AuthInfo) clientcmdapi.AuthInfo {
-			a.Impersonate = "system:serviceaccount:" + home + ":kaas-operator"
+			a.Impersonate = "system:serviceaccount:" + home + ":" + release
 			return a
 		}(*user)
 	}
-	must(t, clientcmd.WriteToFile(*conf, w.operatorConfig()))
+	must(t, clientcmd.WriteToFile(*conf, w.operatorConfig(release)))
 }
 
 func read(t *testing.T, file string, into any) {
@@ -356,7 +372,7 @@ func (w *world) operator(flags ...string) *process {
 
 func (w *world) operatorFlags(more ...string) []string {
 	return append([]string{
-		"--command-config", w.commandConfig(), "--kubeconfig", w.operatorConfig(), "--namespaces", namespace, "--leader-election-namespace", home,
+		"--command-config", w.commandConfig(), "--kubeconfig", w.operatorConfig(firstRelease), "--namespaces", namespace, "--leader-election-namespace", home,
 		"--lease", "1m", "--resync", "1s", "--max-retry", "1s", "--metrics", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--log-level", "DEBUG",
 	}, more...)
 }

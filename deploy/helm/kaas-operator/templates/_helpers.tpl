@@ -1,14 +1,14 @@
 {{- define "operator.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimAll "-" }}
 {{- end }}
 
 {{- define "operator.fullname" -}}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | trunc 45 | trimAll "-." }}
 {{- else if contains (include "operator.name" .) .Release.Name }}
-{{- .Release.Name | trunc 45 | trimSuffix "-" }}
+{{- .Release.Name | trunc 45 | trimAll "-." }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name (include "operator.name" .) | trunc 45 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name (include "operator.name" .) | trunc 45 | trimAll "-." }}
 {{- end }}
 {{- end }}
 
@@ -20,7 +20,7 @@ app.kubernetes.io/component: operator
 
 {{- define "operator.labels" -}}
 {{ include "operator.selector" . }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
@@ -31,6 +31,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
+{{- end }}
+
+{{/* Each release has its own Lease: several work side by side in a namespace. */}}
+{{- define "operator.lease" -}}
+{{ include "operator.fullname" . }}
 {{- end }}
 
 {{- define "operator.serviceAccount" -}}

@@ -1,15 +1,15 @@
 {{- define "kaas.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimAll "-" }}
 {{- end }}
 
 {{/* Short enough for "-external-999" and a StatefulSet's revision behind it. */}}
 {{- define "kaas.fullname" -}}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | trunc 45 | trimAll "-." }}
 {{- else if contains (include "kaas.name" .) .Release.Name }}
-{{- .Release.Name | trunc 45 | trimSuffix "-" }}
+{{- .Release.Name | trunc 45 | trimAll "-." }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name (include "kaas.name" .) | trunc 45 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name (include "kaas.name" .) | trunc 45 | trimAll "-." }}
 {{- end }}
 {{- end }}
 
@@ -21,7 +21,7 @@ app.kubernetes.io/component: broker
 
 {{- define "kaas.labels" -}}
 {{ include "kaas.selector" . }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
@@ -59,9 +59,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.external.enabled (eq .Values.external.type "LoadBalancer") (not .Values.external.host) }}true{{ end }}
 {{- end }}
 
+{{/* Whether there are Services of which brokers read the address. */}}
+{{- define "kaas.readsServices" -}}
+{{- if and (include "kaas.asksForAddress" .) (gt (int .Values.replicas) 0) }}true{{ end }}
+{{- end }}
+
 {{/* Whether brokers use the API at all. */}}
 {{- define "kaas.usesAPI" -}}
-{{- if or (eq .Values.election "kubernetes") (include "kaas.asksForAddress" .) }}true{{ end }}
+{{- if or (eq .Values.election "kubernetes") (include "kaas.readsServices" .) }}true{{ end }}
 {{- end }}
 
 {{/* Whether a listener speaks TLS. */}}
@@ -136,6 +141,10 @@ listener.name.external.ssl.client.auth: {{ .Values.tls.clientAuth }}
 {{/* Whatever a schema has no words for. */}}
 {{- define "kaas.check" -}}
 {{- $v := .Values }}
+{{- $full := include "kaas.fullname" . }}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $full) }}
+{{- fail (printf "a Service cannot be called %s: a name begins with a letter, and has no dots. Give the release another one, or set fullnameOverride" $full) }}
+{{- end }}
 {{- $own := keys (include "kaas.ownSettings" . | fromYaml) | concat (list "node.id" "advertised.listeners" "advertised.services" "security.inter.broker.protocol" "controller.lease.name" "controller.lease.namespace") }}
 {{- range $name, $_ := $v.settings }}
 {{- if has $name $own }}{{ fail (printf "settings: %s is set by the chart, from its other values" $name) }}{{ end }}
