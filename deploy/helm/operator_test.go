@@ -25,6 +25,7 @@ image: {digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef012345678
 bootstrapServers: a:9092,b:9092
 commandConfig: {secretName: kaas-operator-login}
 namespaces: [events]
+reservedUsers: ["CN=admin,O=shop", broker]
 resync: 1m30s
 serviceAccount: {annotations: {a: b}}
 podMonitor: {enabled: true, labels: {release: prometheus}}
@@ -84,6 +85,8 @@ func TestOperatorChart(t *testing.T) {
 		"replicas: 1":           "where the cluster is has to be said",
 		"bootstrapServers: a b": "/bootstrapServers'",
 		"resync: often":         "/resync'",
+		"reservedUsers: [a;b]":  "/reservedUsers/0'",
+		"fullnameOverride: a.b": "/fullnameOverride'",
 		"namespace: x":          "additional properties 'namespace' not allowed",
 	} {
 		if _, err := renderChart(operatorChart, values(t, text), ""); err == nil || !strings.Contains(err.Error(), want) {
@@ -117,6 +120,9 @@ func TestOperatorHasItsOwnLease(t *testing.T) {
 		objects := manifestsAs(t, name, operatorChart, values(t, operatorValues["full"]))
 		containers, _, _ := unstructured.NestedSlice(named(t, objects, "Deployment", lease).Object, "spec", "template", "spec", "containers")
 		args, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		if !slices.Contains(args, "--reserved-users=CN=admin,O=shop;broker") {
+			t.Errorf("%s: users are not kept: %v", name, args)
+		}
 		if !slices.Contains(args, flag+lease) {
 			t.Errorf("%s: elects with %v", name, args)
 		}

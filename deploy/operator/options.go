@@ -16,6 +16,7 @@ type options struct {
 	commandConfig string
 	kubeconfig    string
 	namespaces    []string
+	reserved      []string
 	resync        time.Duration
 	retry         time.Duration
 	rewrite       time.Duration
@@ -40,12 +41,11 @@ func parse(args []string, env func(string) string, out io.Writer) (*options, err
 	f.StringVar(&o.commandConfig, "command-config", "", "`file` of a client's properties, as Kafka's tools take it")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach Kubernetes; not needed in a pod")
 	f.Func("namespaces", "`namespaces` whose resources count, with commas between them; all if not given", func(s string) error {
-		o.namespaces = nil // as for other flags, the last one counts
-		for ns := range strings.SplitSeq(s, ",") {
-			if ns = strings.TrimSpace(ns); ns != "" {
-				o.namespaces = append(o.namespaces, ns)
-			}
-		}
+		o.namespaces = items(s, ",")
+		return nil
+	})
+	f.Func("reserved-users", "`names` of users that no resource may be for, with semicolons between them", func(s string) error {
+		o.reserved = items(s, ";")
 		return nil
 	})
 	f.DurationVar(&o.resync, "resync", 2*time.Minute, "how often everything is compared with the cluster")
@@ -88,4 +88,14 @@ func parse(args []string, env func(string) string, out io.Writer) (*options, err
 		errs = append(errs, errors.New("--workers: at least one is needed"))
 	}
 	return o, errors.Join(errs...)
+}
+
+// items are those of a list.
+func items(list, separator string) (all []string) {
+	for item := range strings.SplitSeq(list, separator) {
+		if item = strings.TrimSpace(item); item != "" {
+			all = append(all, item)
+		}
+	}
+	return all
 }

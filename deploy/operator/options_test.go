@@ -21,7 +21,7 @@ func TestOptions(t *testing.T) {
 	if o.bootstrap != "env:1" || o.resync != 5*time.Second || !slices.Equal(o.namespaces, []string{"a", "b"}) || o.elect || o.logLevel != slog.LevelWarn {
 		t.Errorf("%+v", o)
 	}
-	if o, err = parse([]string{"--namespaces=a", "--namespaces=b,c"}, func(string) string { return "" }, &bytes.Buffer{}); err != nil || !slices.Equal(o.namespaces, []string{"b", "c"}) || o.leaseName != "kaas-operator" {
+	if o, err = parse([]string{"--namespaces=a", "--namespaces=b,c", "--reserved-users=CN=a,O=b; admin"}, func(string) string { return "" }, &bytes.Buffer{}); err != nil || !slices.Equal(o.namespaces, []string{"b", "c"}) || !slices.Equal(o.reserved, []string{"CN=a,O=b", "admin"}) || o.leaseName != "kaas-operator" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for flag, want := range map[string]string{"--resync=1ms": "--resync", "--workers=0": "--workers", "--lease=x": "lease", "--leader-election-name=": "--leader-election-name", "x": "is no flag"} {

@@ -41,7 +41,7 @@ func run(ctx context.Context, o *options, log *slog.Logger) error {
 	}
 	if err := errors.Join(
 		(&reconcile.Topics{Base: base}).Start(mgr),
-		(&reconcile.Users{Base: base, Self: cluster.User, Rewrite: o.rewrite}).Start(mgr),
+		(&reconcile.Users{Base: base, Self: cluster.User, Reserved: o.reserved, Rewrite: o.rewrite}).Start(mgr),
 		reconcile.Count(mgr.GetClient()),
 		mgr.Add(everywhere(cluster.Watch)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),

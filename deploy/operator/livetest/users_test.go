@@ -294,6 +294,8 @@ func testUsersRefused(t *testing.T, w *world) {
 		t.Errorf("%v, %v", rs, err)
 	}
 
+	w.usersThatAreThere(t)
+
 	must(t, w.c.Create(t.Context(), &corev1.Secret{ObjectMeta: named("theirs"), Data: map[string][]byte{"password": []byte("of-theirs")}}))
 	w.secrets = append(w.secrets, "of-theirs")
 	theirs := newUser("theirs", v1alpha1.KafkaUserSpec{Authentication: v1alpha1.Authentication{Type: v1alpha1.ScramSHA512}})
@@ -304,4 +306,52 @@ func testUsersRefused(t *testing.T, w *world) {
 	if w.secret(t, "theirs") == nil {
 		t.Error("somebody's Secret is gone")
 	}
+}
+
+// usersThatAreThere have a password, an ACL or a quota that no resource has given them: they stay
+// as they are, unless a resource is to adopt them. Reserved ones stay in any case.
+func (w *world) usersThatAreThere(t *testing.T) {
+	t.Helper()
+	ctx, scram512 := t.Context(), v1alpha1.Authentication{Type: v1alpha1.ScramSHA512}
+	upsert := func(user string, m kadm.ScramMechanism) {
+		_, err := w.admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: user, Mechanism: m, Iterations: 4097, Password: "of-" + user}})
+		must(t, err)
+	}
+	upsert("there", kadm.ScramSha512)
+	upsert("there-256", kadm.ScramSha256)
+	_, err := w.admin.CreateACLs(ctx, kadm.NewACLs().Topics("x").Allow("User:there-by-right").AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpRead))
+	must(t, err)
+	byQuota := "there-by-quota"
+	_, err = w.admin.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{{Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &byQuota}}, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 9}}}})
+	must(t, err)
+	right, quota := []string{"allow read topic literal:x from *"}, map[string]float64{"producer_byte_rate": 9}
+	for name, has := range map[string]has{
+		"there": {iterations: 4097, reason: "UserExists", message: "spec.adopt"}, "there-256": {reason: "UserExists", message: "password"},
+		"there-by-right": {rights: right, reason: "UserExists", message: "ACLs"}, byQuota: {quotas: quota, reason: "UserExists", message: "quotas"},
+		"kept": {reason: "ReservedUser"},
+	} {
+		r := newUser(name, v1alpha1.KafkaUserSpec{Authentication: scram512})
+		must(t, w.c.Create(ctx, r))
+		w.awaitUser(t, name, name, has)
+		w.remove(t, r)
+		has.reason = ""
+		w.awaitUser(t, name, name, has)
+		if w.secret(t, name) != nil {
+			t.Errorf("there is a Secret for %s", name)
+		}
+	}
+	w.awaitIn(t, "there", "of-there")
+	w.secrets = append(w.secrets, "of-there")
+	for _, name := range []string{"there", "there-256", "there-by-right", byQuota} {
+		r := newUser(name, v1alpha1.KafkaUserSpec{Authentication: scram512, Adopt: true})
+		must(t, w.c.Create(ctx, r))
+		w.awaitUser(t, name, name, has{iterations: 4096, secret: name, reason: "InSync"})
+		w.secrets = append(w.secrets, string(w.secret(t, name)["password"]))
+		change(t, w, r, func(r *v1alpha1.KafkaUser) { r.Spec.Adopt = false })
+		w.awaitUser(t, name, name, has{iterations: 4096, secret: name, reason: "InSync"})
+		w.remove(t, r)
+		w.awaitUser(t, name, name, has{})
+	}
+	_, err = w.admin.AlterUserSCRAMs(ctx, []kadm.DeleteSCRAM{{User: "there-256", Mechanism: kadm.ScramSha256}}, nil)
+	must(t, err)
 }

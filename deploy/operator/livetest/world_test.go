@@ -373,7 +373,7 @@ func (w *world) operator(flags ...string) *process {
 func (w *world) operatorFlags(more ...string) []string {
 	return append([]string{
 		"--command-config", w.commandConfig(), "--kubeconfig", w.operatorConfig(firstRelease), "--namespaces", namespace, "--leader-election-namespace", home,
-		"--lease", "1m", "--resync", "1s", "--max-retry", "1s", "--metrics", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--log-level", "DEBUG",
+		"--lease", "1m", "--resync", "1s", "--max-retry", "1s", "--metrics", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--log-level", "DEBUG", "--reserved-users", "kept; admin",
 	}, more...)
 }
 

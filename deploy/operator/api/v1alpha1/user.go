@@ -36,6 +36,12 @@ type KafkaUserSpec struct {
 
 	Authentication Authentication `json:"authentication"`
 
+	// Adopt takes over a user that is there already: its password is replaced, and its other ACLs
+	// and quotas are taken away. Without it such a user is left as it is.
+	//
+	// +optional
+	Adopt bool `json:"adopt,omitempty"`
+
 	// ACLs are all that the user has; others' for the same principal are taken away.
 	//
 	// +optional

@@ -9,6 +9,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// HasPassword is whether the user has a credential for SCRAM, of whichever mechanism.
+func (c *Cluster) HasPassword(ctx context.Context, user string) (bool, error) {
+	resp, err := c.admin().DescribeUserSCRAMs(ctx, user)
+	if err != nil {
+		return false, failed(cause(ctx, err), "", "describe the credentials of user %s", user)
+	}
+	r := resp[user]
+	if is(r.Err, kerr.ResourceNotFound) {
+		return false, nil
+	}
+	return len(r.CredInfos) > 0, failed(r.Err, r.ErrMessage, "describe the credentials of user %s", user)
+}
+
 // Iterations tells of how many iterations the user's credential for SCRAM-SHA-512 is; 0 is
 // none.
 func (c *Cluster) Iterations(ctx context.Context, user string) (int32, error) {

@@ -27,6 +27,7 @@ type Cluster interface {
 	AlterTopic(ctx context.Context, name string, set map[string]string, reset []string) error
 	DeleteTopic(ctx context.Context, name string, id kafka.TopicID) error
 
+	HasPassword(ctx context.Context, user string) (bool, error)
 	Iterations(ctx context.Context, user string) (int32, error)
 	SetPassword(ctx context.Context, user, password string, iterations int32) error
 	RemovePassword(ctx context.Context, user string) error

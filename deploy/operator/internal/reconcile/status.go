@@ -36,6 +36,8 @@ const (
 	ReasonSecretInvalid      = "SecretInvalid"
 	ReasonSecretOfAnother    = "SecretOfAnother"
 	ReasonOperatorsOwn       = "OperatorsOwnUser"
+	ReasonReserved           = "ReservedUser"
+	ReasonUserExists         = "UserExists"
 	ReasonKubernetesRefused  = "KubernetesRefused"
 	mostEventNote            = 1000 // bytes; an event takes 1024
 	mostMessage              = 4096

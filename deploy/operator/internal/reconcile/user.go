@@ -31,6 +31,8 @@ type Users struct {
 	Base
 	// Self is as whom the operator logs in; empty if that is not known.
 	Self func() string
+	// Reserved are users that no resource may be for.
+	Reserved []string
 	// Rewrite is how often a password is set again although nothing has changed: whether
 	// somebody else has set another one cannot be seen.
 	Rewrite time.Duration
@@ -122,10 +124,13 @@ func (r *Users) claim(ctx context.Context, u *v1alpha1.KafkaUser) error {
 }
 
 func (r *Users) sync(ctx context.Context, u, old *v1alpha1.KafkaUser) error {
-	if u.KafkaName() == r.Self() {
-		return no(ReasonOperatorsOwn, "%s is as whom the operator itself logs in", u.KafkaName())
+	if err := r.notOurs(u.KafkaName()); err != nil {
+		return err
 	}
 	if err := r.claim(ctx, u); err != nil {
+		return err
+	}
+	if err := r.unlessThere(ctx, u); err != nil {
 		return err
 	}
 	if err := r.setFinalizer(ctx, u, userFinalizer); err != nil {
@@ -269,8 +274,8 @@ func (r *Users) delete(ctx context.Context, u, old *v1alpha1.KafkaUser) (reconci
 // drop takes away what the user has. Its password goes first: what is denied to it stays
 // denied until nobody can be it.
 func (r *Users) drop(ctx context.Context, u *v1alpha1.KafkaUser) error {
-	if !u.Held() || u.KafkaName() == r.Self() {
-		return nil // nothing was ever done to the user for this resource
+	if !u.Held() || r.notOurs(u.KafkaName()) != nil {
+		return nil // nothing was ever done to the user for this resource, or is now
 	}
 	if err := r.claim(ctx, u); err != nil {
 		return unlessTaken(err)
