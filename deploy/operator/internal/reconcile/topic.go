@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,6 +110,9 @@ func (r *Topics) sync(ctx context.Context, t, old *v1alpha1.KafkaTopic) error {
 	}
 	was := t.Status.TopicID
 	t.Status.TopicName = t.KafkaName()
+	if have == nil {
+		t.Status.TopicID = "" // until it is known what becomes of the creation: see settle
+	}
 	t.Status.ManagedConfigs = names(t.Status.ManagedConfigs, t.Spec.Configs)
 	if err := r.writeStatus(ctx, t, old); err != nil {
 		return err
@@ -134,6 +138,9 @@ func (r *Topics) create(ctx context.Context, t *v1alpha1.KafkaTopic, was string)
 		partitions = *t.Spec.Partitions
 	}
 	made, err := r.Cluster.CreateTopic(ctx, t.KafkaName(), partitions, t.Spec.Configs)
+	if errors.Is(err, kerr.RequestTimedOut) {
+		return fmt.Errorf("%w: it may still be under way, and is waited for", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -222,6 +229,26 @@ func (r *Topics) delete(ctx context.Context, t, old *v1alpha1.KafkaTopic) (recon
 	return reconcile.Result{}, nil
 }
 
+// settle finds out what has become of a topic whose creation was asked for, and whose end nobody
+// has seen. It may still be under way, and who asks for one more waits for that one. If there is
+// none by then, the topic that settle makes is all there is. The topic is nil where none can be.
+func (r *Topics) settle(ctx context.Context, name string) (*kafka.Topic, error) {
+	made, err := r.Cluster.CreateTopic(ctx, name, 1, nil)
+	if err == nil {
+		return made, nil
+	}
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		if have, herr := r.Cluster.Topic(ctx, name); have != nil || herr != nil {
+			return have, herr
+		}
+		return nil, err // not shown yet
+	}
+	if kind := kafka.KindOf(err); kind == kafka.Refused || kind == kafka.Unauthorized {
+		return nil, nil // as the first time
+	}
+	return nil, err
+}
+
 // drop does what the deletion policy says.
 func (r *Topics) drop(ctx context.Context, t *v1alpha1.KafkaTopic) error {
 	if !t.Held() {
@@ -235,6 +262,9 @@ func (r *Topics) drop(ctx context.Context, t *v1alpha1.KafkaTopic) error {
 		return nil
 	}
 	have, err := r.Cluster.Topic(ctx, t.KafkaName())
+	if err == nil && have == nil && t.Status.TopicID == "" {
+		have, err = r.settle(ctx, t.KafkaName())
+	}
 	if err != nil || have == nil {
 		return err
 	}
