@@ -51,12 +51,13 @@ func (b *Broker) speak(ctx context.Context) time.Duration {
 	switch {
 	case err == nil:
 		b.agentPace.reset()
+		b.agentTold = false
 		sleep(ctx, between)
 		return b.opt.HeartbeatInterval
 	case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
 		b.hint() // the view is behind, or this broker has to register
 	case ctx.Err() == nil:
-		b.log.Debug("the controller was not reached", "err", err)
+		b.missedBy(err)
 		b.hint()
 	}
 	b.agentPace.wait(ctx)

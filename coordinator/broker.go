@@ -41,6 +41,7 @@ type Broker struct {
 	reached    atomic.Pointer[projections.Broker] // the controller that has answered last
 	missed     atomic.Pointer[projections.Broker] // that one, when nobody listens where it was
 	agentPace  pace                               // the agent's
+	agentTold  bool                               // the agent's: that it is not let in is in the log
 	registered atomic.Int64                       // epoch of this process's registration, 0 before it is seen
 	leaving    atomic.Bool                        // Retire was called
 	freed      chan struct{}                      // closed when the controller has let this broker stop

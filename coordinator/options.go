@@ -86,8 +86,8 @@ type Options struct {
 	MinFree, Ballast int64
 	// SpaceInterval is how often free space is looked at; 1 s.
 	SpaceInterval time.Duration
-	// Waiting is told, in one line, what a start waits for that finds the volume full, and
-	// nil when it waits no more. It must not wait itself.
+	// Waiting is told, in one line, what a start waits for that finds the volume full or
+	// cannot register, and nil when there is room. It must not wait itself.
 	Waiting func(why error)
 	// RecoveryBytes bounds what all partitions together have past their recovery
 	// points; 1 GiB (log.recovery.bytes.total).
