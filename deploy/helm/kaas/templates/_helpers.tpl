@@ -148,6 +148,9 @@ listener.name.external.ssl.client.auth: {{ .Values.tls.clientAuth }}
 {{- $own := keys (include "kaas.ownSettings" . | fromYaml) | concat (list "node.id" "advertised.listeners" "advertised.services" "security.inter.broker.protocol" "controller.lease.name" "controller.lease.namespace") }}
 {{- range $name, $_ := $v.settings }}
 {{- if has $name $own }}{{ fail (printf "settings: %s is set by the chart, from its other values" $name) }}{{ end }}
+{{- if regexMatch "(^|\\.)(password|sasl\\.jaas\\.config|ssl\\.keystore\\.key|secret|secret\\.key)$" $name }}
+{{- fail (printf "settings: %s would be in a ConfigMap, for everybody to read: have a Secret bring it in, by extraEnv" $name) }}
+{{- end }}
 {{- end }}
 {{- if and (include "kaas.secure" .) (not $v.tls.secretName) }}
 {{- fail "tls.secretName: a listener has the protocol SSL or SASL_SSL, and needs a Secret with its key" }}
