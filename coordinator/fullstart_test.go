@@ -120,11 +120,15 @@ func TestStartThatRunsOutOfRoomOnTheWay(t *testing.T) {
 	f.set(once(syscall.ENOSPC, func(op, name string) bool { // the entry that registers the broker
 		return op == "create" && strings.HasPrefix(path.Base(name), "~new~") && strings.HasPrefix(path.Base(path.Dir(name)), "0000")
 	}))
-	told := false
+	var told atomic.Bool
 	opt := options(t)
-	opt.Waiting = func(err error) { told = told || err != nil && substrateFull(err) }
+	opt.Waiting = func(err error) {
+		if err != nil && substrateFull(err) {
+			told.Store(true)
+		}
+	}
 	b := start(t, v, opt)
-	if !told {
+	if !told.Load() {
 		t.Error("the start did not wait")
 	}
 	if e, err := metalog.NextEpoch(v, b.stream); err != nil || e != 4 { // 1 at the first start, 2 in vain

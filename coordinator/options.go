@@ -87,7 +87,7 @@ type Options struct {
 	// SpaceInterval is how often free space is looked at; 1 s.
 	SpaceInterval time.Duration
 	// Waiting is told, in one line, what a start waits for that finds the volume full or
-	// cannot register, and nil when there is room. It must not wait itself.
+	// cannot register, and nil when there is room. It must not wait itself, and is called side by side.
 	Waiting func(why error)
 	// RecoveryBytes bounds what all partitions together have past their recovery
 	// points; 1 GiB (log.recovery.bytes.total).
