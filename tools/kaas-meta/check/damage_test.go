@@ -133,6 +133,31 @@ func (s *site) moved() int32 {
 	return 0
 }
 
+// before is the newest entry of a leader epoch that was followed by others, one that ok
+// accepts. Which epochs a partition has had, and how they ended, is the brokers' own affair.
+func (s *site) before(ok func(*metalog.Entry) bool) (stream string, newest *metalog.Entry) {
+	s.t.Helper()
+	for _, t := range s.view.Topics() {
+		for i, p := range t.Partitions {
+			for epoch := substrate.Epoch(1); epoch < substrate.Epoch(p.Epoch); epoch++ {
+				stream := partition.ManifestStream(t.ID, int32(i))
+				at, err := metalog.NewestEntry(s.v, stream, epoch)
+				must(s.t, err)
+				if at.IsZero() {
+					continue
+				}
+				e, _, err := metalog.ReadEntry(s.v, stream, at)
+				must(s.t, err)
+				if ok(e) {
+					return stream, e
+				}
+			}
+		}
+	}
+	s.t.Fatal("no such leader epoch")
+	return "", nil
+}
+
 // segment is the first segment of a partition that is ended and that ok accepts.
 func (s *site) segment(topic string, ok func(partition.Segment) bool) (dir string, seg partition.Segment) {
 	s.t.Helper()
@@ -348,19 +373,17 @@ var damages = []struct {
 		})
 	}, metalog.KindEvent, "ColourChanged", false, true},
 	{"history has a hole", func(s *site) string {
-		stream := partition.ManifestStream(s.orders(), s.moved())
-		s.remove(substrate.EntryPath(stream, substrate.Position{Epoch: 1, Seq: 2}))
-		return substrate.EntryPath(stream, substrate.Position{Epoch: 1, Seq: 3})
+		stream, e := s.before(func(e *metalog.Entry) bool { return e.Pos.Seq > 2 })
+		s.remove(substrate.EntryPath(stream, substrate.Position{Epoch: e.Pos.Epoch, Seq: 2}))
+		return substrate.EntryPath(stream, substrate.Position{Epoch: e.Pos.Epoch, Seq: 3})
 	}, metalog.KindPruned, "pruned history", false, true},
 	{"a fenced owner's entry", func(s *site) string {
-		stream := partition.ManifestStream(s.orders(), s.moved())
-		p, err := metalog.NewestEntry(s.v, stream, 1)
-		must(s.t, err)
-		sum := substrate.CRC32C(s.read(substrate.EntryPath(stream, p)))
-		late := s.write(substrate.EntryPath(stream, substrate.Position{Epoch: 1, Seq: p.Seq + 1}), s.read(substrate.EntryPath(stream, p)))
-		return s.forge(late, substrate.KindEntry, func(b map[string]any) {
-			b["pos"], b["prev"] = substrate.Position{Epoch: 1, Seq: p.Seq + 1}, p
-			b["prev_sum"], b["events"], b["reason"] = sum, nil, "too late"
+		stream, e := s.before(func(e *metalog.Entry) bool { return !e.Closed })
+		late := substrate.Position{Epoch: e.Pos.Epoch, Seq: e.Pos.Seq + 1}
+		name := s.write(substrate.EntryPath(stream, late), s.read(substrate.EntryPath(stream, e.Pos)))
+		return s.forge(name, substrate.KindEntry, func(b map[string]any) {
+			b["pos"], b["prev"] = late, e.Pos
+			b["prev_sum"], b["events"], b["reason"] = e.Sum, nil, "too late"
 		})
 	}, metalog.KindDisowned, "is not part of the history", false, true},
 
