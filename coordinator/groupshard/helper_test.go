@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -60,6 +61,9 @@ func (b *bench) owner(epoch int32) *Shard {
 		b.tb.Fatal(err)
 	}
 	opt := b.opt
+	if opt.CommitTimeout == 0 {
+		opt.CommitTimeout = time.Minute // a busy machine is slower than a client would like
+	}
 	opt.Check, opt.Log = s.Check, slog.New(slog.DiscardHandler)
 	opt.View = b.viewOf
 	opt.Config = func(*projections.Cluster, string) Config { return b.conf }
