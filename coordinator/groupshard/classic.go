@@ -93,7 +93,7 @@ func (s *Shard) settleLocked(l *live) {
 		s.armLocked(k, at)
 		return
 	}
-	s.mu.timers.drop(k)
+	s.mu.timers.Drop(k)
 	if l.g.Idle() && s.mu.live[l.id] == l {
 		delete(s.mu.live, l.id)
 	}

@@ -46,7 +46,7 @@ func (s *Shard) hear(group, member string, now time.Time) {
 	k := timerKey{sessionTimer, group, member}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.timers.has(k) && !s.mu.ended {
+	if s.mu.timers.Has(k) && !s.mu.ended {
 		s.armLocked(k, now.Add(s.config(group).Consumer.SessionTimeout))
 	}
 }
@@ -57,7 +57,7 @@ func (s *Shard) hear(group, member string, now time.Time) {
 func (s *Shard) begin(k timerKey, in time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.mu.ended && !s.mu.timers.has(k) {
+	if !s.mu.ended && !s.mu.timers.Has(k) {
 		s.armLocked(k, time.Now().Add(in))
 	}
 }
@@ -72,14 +72,14 @@ func (s *Shard) watch(group string, r consumer.HeartbeatResponse) {
 	}
 	session, revoke := timerKey{sessionTimer, group, r.MemberID}, timerKey{rebalanceTimer, group, r.MemberID}
 	if r.Left {
-		s.mu.timers.drop(session)
+		s.mu.timers.Drop(session)
 	} else {
 		s.armLocked(session, now.Add(r.SessionTimeout))
 	}
 	switch {
 	case r.RebalanceTimeout == 0:
-		s.mu.timers.drop(revoke)
-	case r.RevokesAnew || !s.mu.timers.has(revoke):
+		s.mu.timers.Drop(revoke)
+	case r.RevokesAnew || !s.mu.timers.Has(revoke):
 		s.armLocked(revoke, now.Add(r.RebalanceTimeout))
 	}
 	s.forgetLocked(group, r.Replaced)
@@ -178,5 +178,5 @@ func (s *Shard) consumerConfig(view *projections.Cluster, group string) consumer
 func (s *Shard) armed(k timerKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.timers.has(k)
+	return s.mu.timers.Has(k)
 }

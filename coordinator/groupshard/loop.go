@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/coordinator/groupshard/deadline"
 )
 
 // run keeps the deadlines until the shard is left.
@@ -49,7 +51,7 @@ func (s *Shard) tidy() {
 // untilNext is told when the earliest deadline is due, never if there is none.
 func (s *Shard) untilNext() (<-chan time.Time, func()) {
 	s.mu.Lock()
-	at, ok := s.mu.timers.next()
+	_, at, ok := s.mu.timers.First()
 	s.mu.Unlock()
 	if !ok {
 		return nil, func() {}
@@ -67,7 +69,7 @@ func (s *Shard) wakeLoop() {
 
 // armLocked makes at the key's deadline.
 func (s *Shard) armLocked(k timerKey, at time.Time) {
-	if s.mu.timers.set(k, at) {
+	if s.mu.timers.Put(k, at) {
 		s.wakeLoop()
 	}
 }
@@ -76,7 +78,7 @@ func (s *Shard) armLocked(k timerKey, at time.Time) {
 func (s *Shard) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.mu.timers.due(now) {
+	for _, k := range s.mu.timers.Due(now) {
 		switch k.kind {
 		case classicTimer:
 			if l := s.mu.live[k.group]; l != nil {
@@ -97,7 +99,7 @@ func (s *Shard) endAll() {
 		l.dismissLocked(kerr.NotCoordinator)
 		delete(s.mu.live, id)
 	}
-	s.mu.timers = timers{}
+	s.mu.timers = deadline.Set[timerKey]{}
 }
 
 // retry waits a little before a thing is tried again, or reports that the shard is left.

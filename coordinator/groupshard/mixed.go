@@ -99,7 +99,7 @@ func (s *Shard) closeLocked(l *live, err error) {
 	l.dismissLocked(err)
 	delete(s.mu.live, l.id)
 	s.countLocked(l)
-	s.mu.timers.drop(timerKey{kind: classicTimer, group: l.id})
+	s.mu.timers.Drop(timerKey{kind: classicTimer, group: l.id})
 }
 
 func (s *Shard) joinConsumer(ctx context.Context, group string, r classic.JoinRequest) (a classic.JoinAnswer) {
@@ -141,8 +141,8 @@ func (s *Shard) joinConsumer(ctx context.Context, group string, r classic.JoinRe
 // forgetLocked drops the deadlines of a member that is gone.
 func (s *Shard) forgetLocked(group, member string) {
 	if member != "" {
-		s.mu.timers.drop(timerKey{sessionTimer, group, member})
-		s.mu.timers.drop(timerKey{rebalanceTimer, group, member})
+		s.mu.timers.Drop(timerKey{sessionTimer, group, member})
+		s.mu.timers.Drop(timerKey{rebalanceTimer, group, member})
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *Shard) syncConsumer(g *groups.Group, r classic.SyncRequest) (a classic.
 	s.heardClassic(g, r.MemberID, a.Err)
 	if a.Err == nil {
 		s.mu.Lock()
-		s.mu.timers.drop(timerKey{rebalanceTimer, g.ID, r.MemberID})
+		s.mu.timers.Drop(timerKey{rebalanceTimer, g.ID, r.MemberID})
 		s.mu.Unlock()
 	}
 	return a
@@ -180,7 +180,7 @@ func (s *Shard) heardClassic(g *groups.Group, member string, err error) {
 		return
 	}
 	s.armLocked(timerKey{sessionTimer, g.ID, member}, now.Add(m.Classic.SessionTimeout))
-	if k := (timerKey{rebalanceTimer, g.ID, member}); err != nil && !s.mu.timers.has(k) {
+	if k := (timerKey{rebalanceTimer, g.ID, member}); err != nil && !s.mu.timers.Has(k) {
 		s.armLocked(k, now.Add(m.RebalanceTimeout))
 	}
 }

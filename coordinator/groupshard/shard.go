@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/coordinator/groupshard/consumer"
+	"kaas.dev/kaas/coordinator/groupshard/deadline"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
@@ -41,7 +42,7 @@ type Shard struct {
 		weights map[string]weighed
 		staged  map[int64]map[string]bool // groups in which a producer has staged offsets
 		guards  map[int64]map[*TxnGuard]bool
-		timers  timers
+		timers  deadline.Set[timerKey]
 		ended   bool
 		wake    chan struct{} // to the loop: an earlier deadline
 		gone    []projections.TopicID

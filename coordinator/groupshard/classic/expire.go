@@ -12,7 +12,7 @@ func (g *Group) Deadline() (time.Time, bool) {
 	}
 	earlier(g.rebalance.joinBy)
 	earlier(g.rebalance.syncBy)
-	if t, ok := g.pending.first(); ok {
+	if _, t, ok := g.pending.due.First(); ok {
 		earlier(t)
 	}
 	for _, m := range g.members {

@@ -102,7 +102,7 @@ func (g *Group) Generation() int32 { return g.generation }
 // Idle reports that the group has nothing in memory that was not stored: it may be
 // forgotten, and loaded again when it is asked for.
 func (g *Group) Idle() bool {
-	return g.state == empty && len(g.pending.byID) == 0 && g.stored == g.stores
+	return g.state == empty && g.pending.due.Len() == 0 && g.stored == g.stores
 }
 
 // Take returns what there is to do since the last call, in order.

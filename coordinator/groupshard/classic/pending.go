@@ -1,8 +1,9 @@
 package classic
 
 import (
-	"container/heap"
 	"time"
+
+	"kaas.dev/kaas/coordinator/groupshard/deadline"
 )
 
 const (
@@ -17,80 +18,34 @@ const (
 // length: of more than may be the one is forgotten that would be first anyway, and whoever
 // comes with it is told that it is unknown, and starts again.
 type pendings struct {
-	byID  map[string]*pendingID
-	due   pendingHeap
+	due   deadline.Set[string]
 	bytes int64
 }
 
-type pendingID struct {
-	id    string
-	until time.Time
-	index int // in the heap
-}
-
-func (p *pendings) has(id string) bool { return p.byID[id] != nil }
+func (p *pendings) has(id string) bool { return p.due.Has(id) }
 
 func (p *pendings) add(id string, until time.Time) {
 	p.drop(id)
-	x := &pendingID{id: id, until: until}
-	if p.byID == nil {
-		p.byID = map[string]*pendingID{}
-	}
-	p.byID[id] = x
-	heap.Push(&p.due, x)
-	for p.bytes += pendingCost(id); p.bytes > mostPending && len(p.due) > 1; {
-		p.drop(p.due[0].id)
+	p.due.Put(id, until)
+	for p.bytes += pendingCost(id); p.bytes > mostPending && p.due.Len() > 1; {
+		first, _, _ := p.due.First()
+		p.drop(first)
 	}
 }
 
 func (p *pendings) drop(id string) {
-	x := p.byID[id]
-	if x == nil {
-		return
+	if p.due.Drop(id) {
+		p.bytes -= pendingCost(id)
 	}
-	delete(p.byID, id)
-	heap.Remove(&p.due, x.index)
-	p.bytes -= pendingCost(id)
-}
-
-// first is when the first of them is due.
-func (p *pendings) first() (time.Time, bool) {
-	if len(p.due) == 0 {
-		return time.Time{}, false
-	}
-	return p.due[0].until, true
 }
 
 // expire forgets those that are due, and reports whether there were any.
 func (p *pendings) expire(now time.Time) (any bool) {
-	for len(p.due) > 0 && due(p.due[0].until, now) {
-		p.drop(p.due[0].id)
+	for _, id := range p.due.Due(now) {
+		p.bytes -= pendingCost(id)
 		any = true
 	}
 	return any
 }
 
 func pendingCost(id string) int64 { return int64(len(id)) + pendingWeight }
-
-type pendingHeap []*pendingID
-
-func (h pendingHeap) Len() int           { return len(h) }
-func (h pendingHeap) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
-func (h pendingHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *pendingHeap) Push(x any) {
-	p := x.(*pendingID)
-	p.index = len(*h)
-	*h = append(*h, p)
-}
-
-func (h *pendingHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return x
-}

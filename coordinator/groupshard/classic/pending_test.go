@@ -20,15 +20,15 @@ func TestPendingIsBounded(t *testing.T) {
 	for i := range 1000 {
 		p.add(fmt.Sprint(long, i), now.Add(time.Minute+time.Duration(i)))
 	}
-	if p.has("short-lived") || p.has(long+"0") || !p.has(long+"999") || p.bytes > mostPending || len(p.due) != len(p.byID) {
-		t.Errorf("%d IDs of %d bytes", len(p.byID), p.bytes)
+	if p.has("short-lived") || p.has(long+"0") || !p.has(long+"999") || p.bytes > mostPending {
+		t.Errorf("%d IDs of %d bytes", p.due.Len(), p.bytes)
 	}
 	p.add(long+"999", now) // again: it has another time
-	if at, _ := p.first(); !at.Equal(now) || !p.expire(now) || p.has(long+"999") || p.expire(now) {
+	if _, at, _ := p.due.First(); !at.Equal(now) || !p.expire(now) || p.has(long+"999") || p.expire(now) {
 		t.Errorf("first at %v", at)
 	}
 	p.expire(now.Add(time.Hour))
-	if _, ok := p.first(); ok || p.bytes != 0 || len(p.byID) != 0 {
+	if p.bytes != 0 || p.due.Len() != 0 {
 		t.Errorf("%d bytes of nothing", p.bytes)
 	}
 }

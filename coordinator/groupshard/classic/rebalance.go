@@ -79,7 +79,7 @@ func (g *Group) allJoined() bool {
 			return false
 		}
 	}
-	return len(g.pending.byID) == 0
+	return g.pending.due.Len() == 0
 }
 
 // joinTimer ends the join phase, or lengthens that of a group that is still growing.

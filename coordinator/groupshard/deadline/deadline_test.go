@@ -1,4 +1,4 @@
-package groupshard
+package deadline
 
 import (
 	"testing"
@@ -7,29 +7,29 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Timers against a map.
-func TestTimersModel(t *testing.T) {
+// A set against a map.
+func TestSetModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var ts timers
+		var s Set[string]
 		start := time.Unix(1000, 0)
-		model := map[timerKey]time.Time{}
-		keys := rapid.Custom(func(t *rapid.T) timerKey {
-			return timerKey{timerKind(rapid.IntRange(0, 2).Draw(t, "kind")), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group"), ""}
-		})
+		model := map[string]time.Time{}
+		keys := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
 		t.Repeat(map[string]func(*rapid.T){
 			"set": func(t *rapid.T) {
 				k, at := keys.Draw(t, "key"), start.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "at")))
-				ts.set(k, at)
+				s.Put(k, at)
 				model[k] = at
 			},
 			"drop": func(t *rapid.T) {
 				k := keys.Draw(t, "key")
-				ts.drop(k)
+				if _, ok := model[k]; s.Drop(k) != ok {
+					t.Fatalf("%v was there: %v", k, ok)
+				}
 				delete(model, k)
 			},
 			"due": func(t *rapid.T) {
 				now := start.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "now")))
-				for _, k := range ts.due(now) {
+				for _, k := range s.Due(now) {
 					if at, ok := model[k]; !ok || at.After(now) {
 						t.Fatalf("%v is due at %v, is to be %v, %v", k, now, at, ok)
 					}
@@ -42,13 +42,13 @@ func TestTimersModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				at, ok := ts.next()
-				if ok != (len(model) > 0) {
-					t.Fatalf("next %v of %d", ok, len(model))
+				first, at, ok := s.First()
+				if ok != (len(model) > 0) || !model[first].Equal(at) || s.Len() != len(model) {
+					t.Fatalf("first %v of %d, %v at %v", ok, len(model), first, at)
 				}
 				for k, want := range model {
-					if !ts.has(k) || want.Before(at) {
-						t.Fatalf("%v at %v, next is %v", k, want, at)
+					if !s.Has(k) || want.Before(at) {
+						t.Fatalf("%v at %v, the first is at %v", k, want, at)
 					}
 				}
 			},
