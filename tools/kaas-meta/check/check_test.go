@@ -23,7 +23,7 @@ func TestSample(t *testing.T) {
 		for _, f := range r.Findings {
 			t.Logf("%+v", f)
 		}
-		if r.Faults > 0 || r.Topics != 2 || r.Partitions != 4 || r.Streams != 1+3+2+4 || r.Segments < 20 || r.Sealed == 0 || r.Sealed >= r.Sessions {
+		if r.Faults > 0 || r.Topics != 3 || r.Partitions != 5 || r.Streams != 1+3+2+5 || r.Segments < 20 || r.Sealed == 0 || r.Sealed >= r.Sessions {
 			t.Errorf("deep %v: %+v", deep, r)
 		}
 	}

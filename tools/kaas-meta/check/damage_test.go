@@ -171,6 +171,9 @@ func (s *site) segment(topic string, ok func(partition.Segment) bool) (dir strin
 
 func (s *site) anySegment() (file, index string) {
 	dir, seg := s.segment("orders", func(g partition.Segment) bool {
+		if g.End-g.Base < 10 { // one that a leader had just begun when it was followed
+			return false
+		}
 		_, err := os.Stat(s.at(path.Join(partition.Dir(s.orders(), 0), g.IndexName())))
 		return err == nil
 	})
@@ -190,14 +193,14 @@ func (s *site) forge(name string, kind substrate.Kind, change func(map[string]an
 	return s.write(name, b)
 }
 
-// tail is the open segment of a partition with what lies past its recovery point.
+// tail is the open segment of a partition with several batches past its recovery point.
 func (s *site) tail() (file string, from int64) {
 	s.t.Helper()
 	for i := range int32(3) {
 		dir, m := s.manifest("orders", i)
 		if n := len(m.Segments); n > 0 && m.Segments[n-1].End < 0 {
 			name := path.Join(dir, m.Segments[n-1].String())
-			if b := s.read(name); int64(len(b)) > m.Recovery.Pos {
+			if b := s.read(name); int64(len(b)) > m.Recovery.Pos+2*45_000 { // two batches and more
 				return name, m.Recovery.Pos
 			}
 		}
@@ -293,7 +296,7 @@ var damages = []struct {
 	{"the cluster stream's newest epoch is gone", func(s *site) string {
 		e, _, _ := s.newest(s.cluster())
 		s.remove(e)
-		return partition.TopicDir(s.orders())
+		return partition.TopicDir(s.view.Topic("newest").ID)
 	}, kindTopicUnknown, "gone back, or was begun anew", false, false},
 	{"the cluster stream's newest epoch is empty", func(s *site) string {
 		e, _, _ := s.newest(s.cluster())
@@ -357,7 +360,7 @@ var damages = []struct {
 		return s.write(substrate.EntryPath(b, substrate.Position{Epoch: 0, Seq: 1}), s.read(substrate.EntryPath(a, substrate.Position{Epoch: 0, Seq: 1})))
 	}, metalog.KindEntry, "belongs to stream", false, false},
 	{"an epoch's directory is gone", func(s *site) string {
-		return s.remove(path.Join(partition.ManifestStream(s.orders(), 1), substrate.EpochName(1)))
+		return s.remove(path.Join(partition.ManifestStream(s.orders(), s.moved()), substrate.EpochName(1)))
 	}, metalog.KindEpochMissing, "epochs are never removed", false, false},
 	{"a partition's newest epoch is gone", func(s *site) string {
 		dir, m := s.manifest("orders", s.moved())

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +106,8 @@ var (
 
 // sample is a volume on which two brokers had topics of several segments, a group with
 // offsets, a transaction that was aborted and one that was committed, a takeover and a
-// handover. It is as the last one left it that was stopped by nobody.
+// handover, and whose newest topic was made last. It is as a broker left it that was stopped by
+// nobody.
 func sample(t testing.TB) string {
 	t.Helper()
 	sampleOnce.Do(func() {
@@ -140,17 +142,40 @@ func makeSample(t testing.TB, dir, copied string) {
 	v := volume(t, dir)
 	b, _ := cluster(t, v).Broker(2)
 	must(t, v.Seal(ctx, b.Session))
-	await(t, "the broker has another session", func() bool {
-		now, _ := cluster(t, v).Broker(2)
-		return now.Session != b.Session && !now.Fenced
+	await(t, "the broker has another session, and leads again", func() bool {
+		view := cluster(t, v)
+		now, _ := view.Broker(2)
+		return now.Session != b.Session && !now.Fenced && slices.ContainsFunc(view.Topic("orders").Partitions, func(p projections.Partition) bool {
+			return p.Leader == 2 && p.Epoch > 1
+		})
 	})
 	fill(t, ctx, cl)
 	commitOffset(t, ctx, adm, 9)
 	stopNode(t, two) // hands over
 	fill(t, ctx, cl)
 	commitOffset(t, ctx, adm, 12)
-	must(t, os.CopyFS(copied, os.DirFS(dir)))
+	_, err = adm.CreateTopic(ctx, 1, 1, nil, "newest")
+	must(t, err)
+	await(t, "the volume is copied as it was at one moment", func() bool {
+		must(t, os.RemoveAll(copied))
+		return os.CopyFS(copied, os.DirFS(dir)) == nil && wholeSessions(t, copied)
+	})
 	stopNode(t, one)
+}
+
+// wholeSessions is whether every session has its token, which brokers rename all the time.
+func wholeSessions(t testing.TB, dir string) bool {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, substrate.SessionsDir, "*"))
+	must(t, err)
+	for _, session := range all {
+		names, err := os.ReadDir(session)
+		must(t, err)
+		if tokens := slices.DeleteFunc(names, func(e os.DirEntry) bool { return e.IsDir() }); len(tokens) != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // fill produces to every partition some segments' worth of records.
