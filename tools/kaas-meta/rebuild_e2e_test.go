@@ -124,9 +124,9 @@ func TestRebuildEndToEnd(t *testing.T) {
 	orders.goesOn()
 	seen := e.watch(false)
 	seen.goesOn()
-	tx := e.client(kgo.TransactionalID("pay"))
+	tx := e.transactor("pay")
 	check(t, e.transact(tx, "pays", 1, kgo.TryCommit))
-	open := e.client(kgo.TransactionalID("open"))
+	open := e.transactor("open")
 	check(t, open.BeginTransaction())
 	check(t, open.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open then"), Partition: 0}).FirstErr())
 	highest := max(e.producerOf(tx), e.producerOf(open))
@@ -151,7 +151,7 @@ func TestRebuildEndToEnd(t *testing.T) {
 	if err := open.EndTransaction(e.ctx, kgo.TryCommit); err == nil {
 		t.Error("a transaction that was aborted is committed")
 	}
-	again := e.client(kgo.TransactionalID("pay"))
+	again := e.transactor("pay")
 	e.await("a transaction", func() error { return e.transact(again, "pays", 2, kgo.TryCommit) })
 	if got := e.producerOf(again); got <= highest {
 		t.Errorf("producer ID %d is handed out, and %d was before", got, highest)
@@ -190,9 +190,9 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 	e.create("pays", 2)
 	orders := e.produce("orders", 4)
 	orders.goesOn()
-	tx := e.client(kgo.TransactionalID("pay"))
+	tx := e.transactor("pay")
 	check(t, e.transact(tx, "pays", 1, kgo.TryCommit))
-	open := e.client(kgo.TransactionalID("open"))
+	open := e.transactor("open")
 	check(t, open.BeginTransaction())
 	check(t, open.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open then"), Partition: 0}).FirstErr())
 	then := map[int32]int64{0: 5, 1: 6, 2: 7, 3: 8}
@@ -209,7 +209,7 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 	since.end()
 	e.commit("billing", "orders", map[int32]int64{0: 20})
 	check(t, open.EndTransaction(e.ctx, kgo.TryCommit))
-	late := e.client(kgo.TransactionalID("late"))
+	late := e.transactor("late")
 	check(t, e.transact(late, "pays", 7, kgo.TryCommit))
 	highest := e.producerOf(late)
 	check(t, e.Kill(3)) // leaders move, and back
@@ -219,7 +219,9 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 	check(t, e.Run(e.ctx, 3))
 	e.await("broker 3 leads", func() error {
 		ts, err := e.adm.ListTopics(e.ctx, "orders")
-		check(t, err)
+		if err != nil {
+			return err
+		}
 		for _, p := range ts["orders"].Partitions {
 			if p.Leader == 3 {
 				return nil
@@ -258,7 +260,7 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 			t.Error("a producer of before goes on")
 		}
 	}
-	again := e.client(kgo.TransactionalID("pay"))
+	again := e.transactor("pay")
 	e.await("a transaction", func() error { return e.transact(again, "pays", 8, kgo.TryCommit) })
 	if got := e.producerOf(again); got <= highest {
 		t.Errorf("producer ID %d is handed out, and %d was before", got, highest)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -97,6 +98,12 @@ func (e *lab) client(opts ...kgo.Opt) *kgo.Client {
 	check(e.t, err)
 	e.t.Cleanup(cl.Close)
 	return cl
+}
+
+// transactor is a client whose transactions are left open as long as a test takes.
+func (e *lab) transactor(id string) *kgo.Client {
+	e.t.Helper()
+	return e.client(kgo.TransactionalID(id), kgo.TransactionTimeout(15*time.Minute))
 }
 
 // await waits until ok, which answers why not.
@@ -270,16 +277,24 @@ func (e *lab) config(topic, name string) string {
 
 func (e *lab) setConfig(topic, name, value string) {
 	e.t.Helper()
-	rs, err := e.adm.AlterTopicConfigs(e.ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
-	check(e.t, err)
-	_, err = rs.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
-	check(e.t, err)
+	e.await("change of "+topic, func() error {
+		rs, err := e.adm.AlterTopicConfigs(e.ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
+		if err == nil {
+			_, err = rs.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
+		}
+		return err
+	})
 }
 
 func (e *lab) create(topic string, partitions int32) {
 	e.t.Helper()
-	_, err := e.adm.CreateTopic(e.ctx, partitions, 1, nil, topic)
-	check(e.t, err)
+	e.await("creation of "+topic, func() error {
+		_, err := e.adm.CreateTopic(e.ctx, partitions, 1, nil, topic)
+		if errors.Is(err, kerr.TopicAlreadyExists) { // a try before has made it after all
+			return nil
+		}
+		return err
+	})
 }
 
 func (e *lab) commit(group, topic string, at map[int32]int64) {
@@ -365,9 +380,9 @@ func TestRestoreEndToEnd(t *testing.T) {
 	e.setConfig("orders", "retention.ms", "111000000")
 	orders := e.produce("orders", 4)
 	orders.goesOn()
-	tx := e.client(kgo.TransactionalID("pay"))
+	tx := e.transactor("pay")
 	check(t, e.transact(tx, "pays", 1, kgo.TryCommit))
-	open := e.client(kgo.TransactionalID("open"))
+	open := e.transactor("open")
 	check(t, open.BeginTransaction())
 	check(t, open.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open then"), Partition: 0}).FirstErr())
 	then := map[int32]int64{0: 5, 1: 6, 2: 7, 3: 8}
@@ -383,7 +398,7 @@ func TestRestoreEndToEnd(t *testing.T) {
 	e.create("since", 2)
 	e.commit("billing", "orders", map[int32]int64{0: 20, 1: 20, 2: 20, 3: 20})
 	e.commit("since", "orders", map[int32]int64{0: 3})
-	late := e.client(kgo.TransactionalID("late"))
+	late := e.transactor("late")
 	check(t, late.BeginTransaction())
 	check(t, late.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open now"), Partition: 1}).FirstErr())
 	check(t, e.Run(e.ctx, 2))
@@ -469,7 +484,7 @@ func TestRestoreEndToEnd(t *testing.T) {
 func TestRestoreOfALaterFile(t *testing.T) {
 	e := startLab(t, 2)
 	e.create("pays", 2)
-	tx := e.client(kgo.TransactionalID("pay"))
+	tx := e.transactor("pay")
 	check(t, e.transact(tx, "pays", 1, kgo.TryCommit))
 	check(t, tx.BeginTransaction())
 	check(t, tx.ProduceSync(e.ctx, &kgo.Record{Topic: "pays", Value: []byte("open"), Partition: 0}).FirstErr())
@@ -500,7 +515,7 @@ func TestRestoreOfALaterFile(t *testing.T) {
 		t.Error("a producer of before has committed")
 	}
 	t.Logf("it is told: %v", err)
-	again := e.client(kgo.TransactionalID("pay"))
+	again := e.transactor("pay")
 	e.await("a transaction", func() error { return e.transact(again, "pays", 2, kgo.TryCommit) })
 	if got := e.readAll("pays"); got["open"] != 0 || got["tx-1-true"] != 1 || got["tx-2-true"] != 1 {
 		t.Errorf("pays has %v", got)

@@ -45,7 +45,7 @@ func TestFirstAdministrator(t *testing.T) {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(n.Addr()), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()), kgo.RequestRetries(0))
 		check(t, err)
 		defer cl.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		return cl.Ping(ctx)
 	}
@@ -60,7 +60,7 @@ func TestFirstAdministrator(t *testing.T) {
 	_, err = run("--dir", dir, "user", "delete", "alice")
 	check(t, err)
 	for began := time.Now(); ping("bob", "second-secret") != nil || ping("alice", "first-secret") == nil; {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > 2*time.Minute {
 			t.Fatal("the broker has not taken up what was changed beside it")
 		}
 	}
@@ -78,7 +78,7 @@ func startSASLBroker(t *testing.T, dir string) *server.Node {
 	n, err := server.Open(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	check(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		check(t, n.Stop(ctx))
 	})
