@@ -39,12 +39,20 @@ type mutation struct {
 // Every mutation of a correct history is found, under its name, and its story names
 // operations that are there.
 func TestMutationsAreCaught(t *testing.T) {
-	for _, m := range mutations {
+	areCaught(t, mutations, func(t *rapid.T) *history.History {
+		h := correct(t)
+		spread(h)
+		return h
+	})
+}
+
+// areCaught has each mutation tried on histories that are correct.
+func areCaught(t *testing.T, all []mutation, correct func(*rapid.T) *history.History) {
+	for _, m := range all {
 		t.Run(m.rule, func(t *testing.T) {
 			done := 0
 			rapid.Check(t, func(t *rapid.T) {
 				h := correct(t)
-				spread(h)
 				if !m.do(t, h) {
 					return
 				}
@@ -60,8 +68,8 @@ func TestMutationsAreCaught(t *testing.T) {
 					}
 				}
 			})
-			if done < 10 {
-				t.Errorf("only %d histories could be made wrong", done)
+			if done == 0 {
+				t.Error("no history could be made wrong")
 			}
 		})
 	}

@@ -260,33 +260,7 @@ func TestCorrectTransactionsPass(t *testing.T) {
 }
 
 // Every mutation of correct transactions is found, under its name.
-func TestMutatedTransactionsAreCaught(t *testing.T) {
-	for _, m := range txnMutations {
-		t.Run(m.rule, func(t *testing.T) {
-			done := 0
-			rapid.Check(t, func(t *rapid.T) {
-				h := correctTxns(t)
-				if !m.do(t, h) {
-					return
-				}
-				done++
-				rep := Check(h)
-				if rep.Count[m.rule] == 0 {
-					tell(t, h, rep)
-					t.Fatalf("not found; found were %v", rep.Count)
-				}
-				for _, v := range rep.Violations {
-					if len(v.Ops) == 0 || len(v.Ops) > 4 {
-						t.Errorf("%s is told with %d operations", v.Rule, len(v.Ops))
-					}
-				}
-			})
-			if done < 10 {
-				t.Errorf("only %d histories could be made wrong", done)
-			}
-		})
-	}
-}
+func TestMutatedTransactionsAreCaught(t *testing.T) { areCaught(t, txnMutations, correctTxns) }
 
 // written is whether a transaction has records in the log, from a least number on.
 func written(h *history.History, txn int32, least int) bool {
