@@ -12,6 +12,7 @@ import (
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
+	"kaas.dev/kaas/tools/kaas-meta/simlab"
 )
 
 // newVolume is a volume with a cluster stream.
@@ -19,7 +20,7 @@ func newVolume(t *testing.T) (*substrate.Volume, string) {
 	t.Helper()
 	fs, err := substrate.OpenDir(t.TempDir())
 	must(t, err)
-	v, err := substrate.OpenVolume(fs, simVolume)
+	v, err := substrate.OpenVolume(fs, simlab.Volume)
 	must(t, err)
 	must(t, errors.Join(v.EnsureDir("meta"), v.EnsureDir(v.MetaDir())))
 	stream := v.MetaDir() + "/cluster"

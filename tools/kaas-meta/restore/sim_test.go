@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +8,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -23,6 +19,7 @@ import (
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/projections/txns"
+	"kaas.dev/kaas/tools/kaas-meta/simlab"
 )
 
 // TestCrashAtAnyCall kills a restoring of three streams at each of its calls, with nobody
@@ -76,13 +73,11 @@ var (
 	simNow    = func() time.Time { return time.UnixMilli(1_700_000_000_000) }
 )
 
-const simVolume = "vol"
-
 // simVolumeOn makes a volume with three streams that have a past, and returns what restoring
 // is asked for.
 func simVolumeOn(fs substrate.FS, rng *rand.Rand) (req Request, err error) {
 	v := &substrate.Volume{FS: fs, NewID: sweep.IDs("setup")}
-	if err = v.Init(simVolume); err != nil {
+	if err = v.Init(simlab.Volume); err != nil {
 		return req, err
 	}
 	for _, dir := range []string{"meta", v.MetaDir(), "topics"} {
@@ -153,62 +148,33 @@ func past[S any, F any](v *substrate.Volume, s *substrate.Session, req *Request,
 }
 
 // crash runs a restoring that is killed at a call, unless it ends before, and judges.
-func crash(t *testing.T, seed int64, killAt int, cfg nfssim.Config, b breaks) (done bool, err error) {
-	synctest.Test(t, func(t *testing.T) {
-		sim := nfssim.New(cfg)
-		defer sim.Stop()
-		rng := rand.New(rand.NewPCG(uint64(seed), 2))
-		var req Request
-		if req, err = simVolumeOn(sim.Server(), rng); err != nil {
-			return
-		}
-		req.Now, req.Prune = simNow, rng.IntN(2) == 0
-		var before, after map[string]string
-		if before, after, err = outcomes(sim, req); err != nil {
-			return
-		}
-		files := filesBelow(sim.Server(), "meta")
-
-		p := sim.Host("a").Process()
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		var over atomic.Bool
-		var rerr error
-		go func() {
-			defer over.Store(true)
-			v := &substrate.Volume{FS: p, NewID: sweep.IDs("restore"), ID: simVolume}
+func crash(t *testing.T, seed int64, killAt int, cfg nfssim.Config, b breaks) (bool, error) {
+	var req Request
+	var before, after map[string]string
+	return simlab.Crash(t, cfg, killAt, simlab.Case{
+		Prepare: func(files substrate.FS) (err error) {
+			rng := rand.New(rand.NewPCG(uint64(seed), 2))
+			if req, err = simVolumeOn(files, rng); err != nil {
+				return err
+			}
+			req.Now, req.Prune = simNow, rng.IntN(2) == 0
+			before, after, err = outcomes(files, req)
+			return err
+		},
+		Work: func(ctx context.Context, v *substrate.Volume) error {
 			broken := req
 			broken.breaks = b
-			_, rerr = Run(ctx, v, broken)
-		}()
-		end := sim.Ops() + killAt
-		if err = sim.Run(func() bool { return over.Load() || sim.Ops() >= end }); err != nil {
-			return
-		}
-		if done = over.Load() && rerr == nil; !done && !over.Load() {
-			p.Kill()
-			cancel()
-		}
-		if err = judge(sim, req, before, after, done); err != nil {
-			err = fmt.Errorf("restoring ended with %v: %w\n%s", rerr, err, strings.Join(sim.Trace(), "\n"))
-			return
-		}
-		for name, was := range files {
-			now, rerr := (&substrate.Volume{FS: sim.Server()}).ReadFile(name)
-			if rerr != nil || !bytes.Equal(now, was) {
-				err = fmt.Errorf("%s has changed, or is gone: %v", name, rerr)
-				return
-			}
-		}
-		time.Sleep(time.Minute) // for what waits for calls that came back late
+			_, err := Run(ctx, v, broken)
+			return err
+		},
+		Judge: func(sim *nfssim.Sim, done bool, _ error) error { return judge(sim, req, before, after, done) },
 	})
-	return done, err
 }
 
 // outcomes are the encoded states of the streams as they are, and as they are to be.
-func outcomes(sim *nfssim.Sim, req Request) (before, after map[string]string, err error) {
+func outcomes(files substrate.FS, req Request) (before, after map[string]string, err error) {
 	before, after = map[string]string{}, map[string]string{}
-	v := &substrate.Volume{FS: sim.Server(), ID: simVolume}
+	v := &substrate.Volume{FS: files, ID: simlab.Volume}
 	w, err := begin(context.Background(), v, req)
 	if err != nil {
 		return nil, nil, err
@@ -255,55 +221,39 @@ func outcome[S any](w *work, s *Saved, sc *metalog.Schema[S], k kind) (before, a
 
 // judge has a new owner take each stream, and the restoring be run again.
 func judge(sim *nfssim.Sim, req Request, before, after map[string]string, done bool) error {
-	var verdict error
-	var over atomic.Bool
-	go func() {
-		defer over.Store(true)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		defer cancel()
+	return simlab.On(sim, func(ctx context.Context) error {
 		var v *substrate.Volume
-		verdict = retry(ctx, func() (err error) {
-			v = &substrate.Volume{FS: sim.Host("b").FS(), NewID: sweep.IDs("judge"), ID: simVolume}
+		if err := retry(ctx, func() (err error) {
+			v = &substrate.Volume{FS: sim.Host("b").FS(), NewID: sweep.IDs("judge"), ID: simlab.Volume}
 			_, err = substrate.ReadVolume(v.FS)
 			return err
-		})
-		for round := range 2 {
-			if round == 1 {
-				verdict = errors.Join(verdict, retry(ctx, func() error { _, err := Run(ctx, v, req); return err }))
-			}
-			for _, s := range slices.Sorted(maps.Keys(before)) {
-				if verdict != nil {
-					return
-				}
-				var got string
-				verdict = retry(ctx, func() (err error) { got, err = owned(ctx, v, s); return err })
-				switch {
-				case verdict != nil:
-					verdict = fmt.Errorf("the next owner of %s: %w", s, verdict)
-				case got != after[s] && (done || round == 1):
-					verdict = fmt.Errorf("%s is not restored, in round %d", s, round)
-				case got != before[s] && got != after[s]:
-					verdict = fmt.Errorf("%s is neither as it was nor restored", s)
-				}
-			}
-		}
-	}()
-	if err := sim.Run(over.Load); err != nil {
-		return err
-	}
-	return verdict
-}
-
-// retry goes on where the volume only fails now and then.
-func retry(ctx context.Context, f func() error) (err error) {
-	for range 20 {
-		if err = f(); err == nil || IsDamage(err) {
+		}); err != nil {
 			return err
 		}
-		sweep.Pause(ctx, time.Second)
-	}
-	return err
+		for round := range 2 {
+			if round == 1 {
+				if err := retry(ctx, func() error { _, err := Run(ctx, v, req); return err }); err != nil {
+					return err
+				}
+			}
+			for _, s := range slices.Sorted(maps.Keys(before)) {
+				var got string
+				if err := retry(ctx, func() (err error) { got, err = owned(ctx, v, s); return err }); err != nil {
+					return fmt.Errorf("the next owner of %s: %w", s, err)
+				}
+				switch {
+				case got != after[s] && (done || round == 1):
+					return fmt.Errorf("%s is not restored, in round %d", s, round)
+				case got != before[s] && got != after[s]:
+					return fmt.Errorf("%s is neither as it was nor restored", s)
+				}
+			}
+		}
+		return nil
+	})
 }
+
+func retry(ctx context.Context, f func() error) error { return simlab.Retry(ctx, IsDamage, f) }
 
 // owned takes a stream over as a broker does, and returns its state encoded.
 func owned(ctx context.Context, v *substrate.Volume, label string) (string, error) {
@@ -322,37 +272,10 @@ func owned(ctx context.Context, v *substrate.Volume, label string) (string, erro
 }
 
 func takeOver[S any](ctx context.Context, s *substrate.Session, label string, sc *metalog.Schema[S]) (string, error) {
-	at := path.Join(s.Volume().MetaDir(), label)
-	for e := substrate.Epoch(0); ; {
-		next, err := metalog.NextEpoch(s.Volume(), at)
-		if err != nil {
-			return "", err
-		}
-		e = max(e+1, next)
-		w, err := metalog.Claim(ctx, s, at, e, sc, metalog.Options{Node: 2, Now: simNow})
-		if errors.Is(err, substrate.ErrEpochTaken) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		_, err = w.Publish(ctx, "taken over", func(S) ([]metalog.Event, error) { return nil, nil })
-		raw, err2 := sc.Encode(w.Committed().State)
-		return string(raw), errors.Join(err, err2, w.Abandon(ctx))
+	state, err := simlab.TakeOver(ctx, s, label, sc, simNow)
+	if err != nil {
+		return "", err
 	}
-}
-
-// filesBelow are the entries of all streams with their bytes.
-func filesBelow(fs substrate.FS, dir string) map[string][]byte {
-	out := map[string][]byte{}
-	es, _ := fs.List(dir)
-	for _, e := range es {
-		name := path.Join(dir, e.Name)
-		if e.Dir {
-			maps.Copy(out, filesBelow(fs, name))
-		} else if b, err := (&substrate.Volume{FS: fs}).ReadFile(name); err == nil {
-			out[name] = b
-		}
-	}
-	return out
+	raw, err := sc.Encode(state)
+	return string(raw), err
 }

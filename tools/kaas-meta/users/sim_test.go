@@ -1,15 +1,11 @@
 package users
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"path"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +16,8 @@ import (
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/tools/kaas-meta/restore"
+	"kaas.dev/kaas/tools/kaas-meta/simlab"
 )
-
-const simVolume = "vol"
 
 var (
 	simNow = func() time.Time { return time.UnixMilli(1_700_000_000_000) }
@@ -81,49 +76,16 @@ func owned(ctx context.Context, v *substrate.Volume) (byte, error) {
 	if err := metalog.Ensure(v, at, sc, "begun", simNow()); err != nil {
 		return 0, err
 	}
-	for e := substrate.Epoch(0); ; {
-		next, err := metalog.NextEpoch(v, at)
-		if err != nil {
-			return 0, err
-		}
-		e = max(e+1, next)
-		w, err := metalog.Claim(ctx, s, at, e, sc, metalog.Options{Node: 2, Now: simNow})
-		if errors.Is(err, substrate.ErrEpochTaken) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		_, err = w.Publish(ctx, "taken over", func(*projections.Cluster) ([]metalog.Event, error) { return nil, nil })
-		salt, err2 := saltOf(w.Committed().State)
-		return salt, errors.Join(err, err2, w.Abandon(ctx))
+	c, err := simlab.TakeOver(ctx, s, "cluster", sc, simNow)
+	if err != nil {
+		return 0, err
 	}
+	return saltOf(c)
 }
 
 // retry goes on where the volume only fails now and then.
-func retry(ctx context.Context, f func() error) (err error) {
-	for range 20 {
-		if err = f(); err == nil || restore.IsDamage(err) || errors.Is(err, ErrNoCredential) {
-			return err
-		}
-		sweep.Pause(ctx, time.Second)
-	}
-	return err
-}
-
-// entries are all of the streams', with their bytes.
-func entries(files substrate.FS, dir string) map[string][]byte {
-	out := map[string][]byte{}
-	es, _ := files.List(dir)
-	for _, e := range es {
-		name := path.Join(dir, e.Name)
-		if e.Dir {
-			maps.Copy(out, entries(files, name))
-		} else if b, err := (&substrate.Volume{FS: files}).ReadFile(name); err == nil && !strings.HasSuffix(name, substrate.HeadName) {
-			out[name] = b
-		}
-	}
-	return out
+func retry(ctx context.Context, f func() error) error {
+	return simlab.Retry(ctx, func(err error) bool { return restore.IsDamage(err) || errors.Is(err, ErrNoCredential) }, f)
 }
 
 // scene is what is changed, and from what.
@@ -138,7 +100,7 @@ const (
 // on makes the volume, and tells alice's salt before and after.
 func (s scene) on(files substrate.FS) (before, after byte, err error) {
 	v := &substrate.Volume{FS: files, NewID: sweep.IDs("setup")}
-	if err = v.Init(simVolume); err != nil || s == first {
+	if err = v.Init(simlab.Volume); err != nil || s == first {
 		return 0, 2, err
 	}
 	if err = add(context.Background(), v, 1); s == another {
@@ -193,55 +155,24 @@ func TestSweepCrash(t *testing.T) {
 }
 
 // crash runs a change that is killed at a call, unless it ends before, and judges.
-func crash(t *testing.T, s scene, seed int64, killAt int, cfg nfssim.Config) (done bool, err error) {
-	synctest.Test(t, func(t *testing.T) {
-		sim := nfssim.New(cfg)
-		defer sim.Stop()
-		before, after, serr := s.on(sim.Server())
-		if err = serr; err != nil {
-			return
-		}
-		files := entries(sim.Server(), "meta")
-		p := sim.Host("a").Process()
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		var over atomic.Bool
-		var rerr error
-		go func() {
-			defer over.Store(true)
-			rerr = s.run(ctx, &substrate.Volume{FS: p, NewID: sweep.IDs("users"), ID: simVolume})
-		}()
-		end := sim.Ops() + killAt
-		if err = sim.Run(func() bool { return over.Load() || sim.Ops() >= end }); err != nil {
-			return
-		}
-		if done = over.Load() && rerr == nil; !over.Load() {
-			p.Kill()
-			cancel()
-		} else if errors.Is(rerr, ErrNoCredential) {
-			err = errors.New("alice is said to have no credential")
-			return
-		}
-		if err = judge(sim, s, before, after, done); err != nil {
-			err = fmt.Errorf("it ended with %v: %w\n%s", rerr, err, strings.Join(sim.Trace(), "\n"))
-			return
-		}
-		for name, was := range files {
-			now, rerr := (&substrate.Volume{FS: sim.Server()}).ReadFile(name)
-			if rerr != nil || !bytes.Equal(now, was) {
-				err = fmt.Errorf("%s has changed, or is gone: %v", name, rerr)
-				return
+func crash(t *testing.T, s scene, seed int64, killAt int, cfg nfssim.Config) (bool, error) {
+	var before, after byte
+	return simlab.Crash(t, cfg, killAt, simlab.Case{
+		Prepare: func(files substrate.FS) (err error) { before, after, err = s.on(files); return err },
+		Work:    s.run,
+		Judge: func(sim *nfssim.Sim, done bool, err error) error {
+			if errors.Is(err, ErrNoCredential) {
+				return errors.New("alice is said to have no credential")
 			}
-		}
-		time.Sleep(time.Minute) // for what waits for calls that came back late
+			return judge(sim, s, before, after, done)
+		},
 	})
-	return done, err
 }
 
 // judge has a new owner take the stream, and the change be made again.
 func judge(sim *nfssim.Sim, s scene, before, after byte, done bool) error {
-	return on(sim, func(ctx context.Context) error {
-		v := &substrate.Volume{FS: sim.Host("b").FS(), NewID: sweep.IDs("judge"), ID: simVolume}
+	return simlab.On(sim, func(ctx context.Context) error {
+		v := &substrate.Volume{FS: sim.Host("b").FS(), NewID: sweep.IDs("judge"), ID: simlab.Volume}
 		for round := range 2 {
 			if round == 1 {
 				if err := retry(ctx, func() error { return s.run(ctx, v) }); err != nil && !errors.Is(err, ErrNoCredential) {
@@ -263,21 +194,6 @@ func judge(sim *nfssim.Sim, s scene, before, after byte, done bool) error {
 	})
 }
 
-// on runs f beside the simulation.
-func on(sim *nfssim.Sim, f func(context.Context) error) (verdict error) {
-	var over atomic.Bool
-	go func() {
-		defer over.Store(true)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		defer cancel()
-		verdict = f(ctx)
-	}()
-	if err := sim.Run(over.Load); err != nil {
-		return err
-	}
-	return verdict
-}
-
 // TestSweepElsewhere has somebody be added by one host and removed by another, which has looked
 // before and may see what was then. That one is removed, and is not said to be nobody; who has
 // been removed is.
@@ -292,9 +208,9 @@ func TestSweepElsewhere(t *testing.T) {
 			if _, _, err = another.on(sim.Server()); err != nil {
 				return
 			}
-			err = on(sim, func(ctx context.Context) error {
-				a := &substrate.Volume{FS: sim.Host("a").FS(), NewID: sweep.IDs("a"), ID: simVolume}
-				b := &substrate.Volume{FS: sim.Host("b").FS(), NewID: sweep.IDs("b"), ID: simVolume}
+			err = simlab.On(sim, func(ctx context.Context) error {
+				a := &substrate.Volume{FS: sim.Host("a").FS(), NewID: sweep.IDs("a"), ID: simlab.Volume}
+				b := &substrate.Volume{FS: sim.Host("b").FS(), NewID: sweep.IDs("b"), ID: simlab.Volume}
 				for round := range 3 {
 					tries := 0
 					err := retry(ctx, func() error { tries++; return remove(ctx, a) })
