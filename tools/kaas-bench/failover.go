@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // failoverPlan is what is done to each cluster.
@@ -130,8 +132,8 @@ func (run *failoverRun) begin(ctx context.Context, r *failoverResult) error {
 	if err := run.load.awaitAlive(ctx); err != nil {
 		return fmt.Errorf("%s: %w", r.Server, err)
 	}
-	if err := wait(ctx, run.Warmup); err != nil {
-		return err
+	if !sleep.For(ctx, run.Warmup) {
+		return context.Cause(ctx)
 	}
 	if r.Calm, err = run.load.measure(ctx, run.Calm); err != nil {
 		return err
@@ -253,7 +255,10 @@ func (run *failoverRun) awaitBack(ctx context.Context, theirs pulses) error {
 	watch, cancel := context.WithTimeout(ctx, run.Most)
 	defer cancel()
 	until(watch, 10*time.Millisecond, func() bool { return theirs.missing() == 0 })
-	return wait(ctx, settleCalm)
+	if !sleep.For(ctx, settleCalm) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // restart starts the victim again, and waits until it has its share.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // sent is a record on its way, and when it was due. It is its record's Context,
@@ -100,15 +102,8 @@ func (p *pacer) due(ctx context.Context) (time.Time, error) {
 	due := p.next
 	p.next = due.Add(p.interval)
 	wait := time.Until(due)
-	if wait <= 0 {
-		return due, ctx.Err()
+	if wait > 0 {
+		sleep.For(ctx, wait)
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return due, nil
-	case <-ctx.Done():
-		return due, ctx.Err()
-	}
+	return due, ctx.Err()
 }

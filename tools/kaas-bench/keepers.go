@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // keeping is a load that writes to every partition again and again.
@@ -180,12 +182,15 @@ func (run *keepers) measure(ctx context.Context, d time.Duration) (*calm, error)
 	run.mu.Unlock()
 	began := time.Now()
 	run.pulses.mark(began)
-	if err := wait(ctx, d); err != nil {
-		return nil, err
+	if !sleep.For(ctx, d) {
+		return nil, context.Cause(ctx)
 	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	now := time.Now()
+	if run.mu.latency.hist.TotalCount() == 0 {
+		return nil, fmt.Errorf("nothing was acknowledged in %v of peace", d)
+	}
 	return &calm{
 		RecordsPerSecond: float64(run.mu.latency.hist.TotalCount()) / now.Sub(began).Seconds(),
 		Ack:              run.mu.latency.quantiles(),
@@ -211,16 +216,4 @@ func (run *keepers) stop() tally {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	return run.mu.tally
-}
-
-// wait waits, unless ctx ends first.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
