@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
@@ -52,7 +53,7 @@ func (b *Broker) speak(ctx context.Context) time.Duration {
 	case err == nil:
 		b.agentPace.reset()
 		b.agentTold = false
-		sleep(ctx, between)
+		sleep.For(ctx, between)
 		return b.opt.HeartbeatInterval
 	case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
 		b.hint() // the view is behind, or this broker has to register

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
@@ -128,7 +129,7 @@ func put(ctx context.Context, topic projections.TopicID, index int32, value stri
 				return a.BaseOffset, nil
 			}
 		}
-		if !sleep(ctx, time.Millisecond) {
+		if !sleep.For(ctx, time.Millisecond) {
 			return -1, ctx.Err()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 )
@@ -114,7 +115,7 @@ func (c *controller) work() {
 			p.reset()
 		}
 		// A term that is over and does not know yet may find the same to do again and again.
-		sleep(c.ctx, time.Millisecond)
+		sleep.For(c.ctx, time.Millisecond)
 		select {
 		case <-c.ctx.Done():
 			return

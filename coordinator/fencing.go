@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
@@ -91,7 +92,7 @@ func (c *controller) probe(id int32, epoch int64) {
 			if nobodyThere(err) {
 				break
 			}
-			if err == nil || !sleep(ctx, probePause) {
+			if err == nil || !sleep.For(ctx, probePause) {
 				return
 			}
 		}
@@ -162,7 +163,7 @@ func (c *controller) fenceTheDead(view *projections.Cluster) {
 			err := c.fence(b, why)
 			if err != nil && c.ctx.Err() == nil {
 				c.b.log.Warn("broker is not fenced yet", "broker", b.ID, "err", err)
-				sleep(c.ctx, lookEvery)
+				sleep.For(c.ctx, lookEvery)
 			}
 			c.mu.Lock()
 			p.asking = false

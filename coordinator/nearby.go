@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/projections"
 )
 
@@ -30,7 +31,7 @@ func (b *Broker) stayNearController() {
 		cancel()
 		wg.Wait()
 		b.report()
-		sleep(b.run, 100*time.Millisecond)
+		sleep.For(b.run, 100*time.Millisecond)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/projections"
 )
 
@@ -117,7 +118,7 @@ func (n *network) Stay(ctx context.Context, to projections.Listener) {
 		n.mu.Lock()
 		_, listens := n.brokers[to.Port]
 		n.mu.Unlock()
-		if !listens || !sleep(ctx, 10*time.Millisecond) {
+		if !listens || !sleep.For(ctx, 10*time.Millisecond) {
 			return
 		}
 	}

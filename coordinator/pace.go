@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
@@ -26,26 +27,15 @@ const (
 func (p *pace) wait(ctx context.Context) bool {
 	d := min(firstPause<<min(p.tries, 10), lastPause)
 	p.tries++
-	return sleep(ctx, d)
+	return sleep.For(ctx, d)
 }
 
 // waitAfter is wait, longer where err is damage.
 func (p *pace) waitAfter(ctx context.Context, err error) bool {
 	if isDamage(err) {
-		return sleep(ctx, damagePause)
+		return sleep.For(ctx, damagePause)
 	}
 	return p.wait(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (p *pace) reset() { p.tries = 0 }

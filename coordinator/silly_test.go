@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/projections"
@@ -62,7 +63,7 @@ func (w *simWorld) deleteWhileUsed(sim *nfssim.Sim) error {
 	for i := range 3 {
 		wg.Go(func() {
 			for n := 0; use.Err() == nil; n++ {
-				sleep(use, time.Duration(1+i)*time.Millisecond)
+				sleep.For(use, time.Duration(1+i)*time.Millisecond)
 				if i > 0 {
 					_, _ = produce(use, b, topic.ID, fmt.Sprint(n))
 				} else if p, err := b.Partition(topic.ID, 0); err == nil {
@@ -71,10 +72,10 @@ func (w *simWorld) deleteWhileUsed(sim *nfssim.Sim) error {
 			}
 		})
 	}
-	sleep(ctx, 3*time.Second)
+	sleep.For(ctx, 3*time.Second)
 	err = b.DeleteTopic(ctx, topic.ID)
 	for err == nil && len(b.View().Removing()) > 0 {
-		sleep(ctx, 100*time.Millisecond)
+		sleep.For(ctx, 100*time.Millisecond)
 		err = ctx.Err()
 	}
 	stop()

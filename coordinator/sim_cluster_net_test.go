@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/coordinator/election"
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/projections"
 )
 
@@ -79,7 +80,7 @@ func (q simPeers) Ask(ctx context.Context, to projections.Listener, req kmsg.Req
 
 // Stay looks seldom: each look is a step of the simulation.
 func (q simPeers) Stay(ctx context.Context, to projections.Listener) {
-	for sleep(ctx, 300*time.Millisecond) {
+	for sleep.For(ctx, 300*time.Millisecond) {
 		q.p.w.net.mu.Lock()
 		_, listens := q.p.w.net.brokers[to.Port]
 		q.p.w.net.mu.Unlock()
@@ -141,7 +142,7 @@ func (e *simElection) stand(p *simProc) func(context.Context, election.Config) e
 			e.mu.Lock()
 			c.cancel = nil
 			e.mu.Unlock()
-			sleep(ctx, time.Second)
+			sleep.For(ctx, time.Second)
 		}
 	}
 }
@@ -150,7 +151,7 @@ const refereeEvery = 500 * time.Millisecond
 
 // referee has somebody lead whenever nobody does, until ctx ends.
 func (e *simElection) referee(ctx context.Context) {
-	for sleep(ctx, refereeEvery) {
+	for sleep.For(ctx, refereeEvery) {
 		e.mu.Lock()
 		led := false
 		for _, c := range e.all {

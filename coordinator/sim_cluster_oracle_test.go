@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/partition"
 	"kaas.dev/kaas/projections"
@@ -99,13 +100,13 @@ func (p *simProc) produce(ctx context.Context, b *Broker, rng *rand.Rand) {
 			o.high = max(o.high, s.a.BaseOffset+1)
 		})
 	}
-	sleep(ctx, time.Duration(50+rng.IntN(1000))*time.Millisecond)
+	sleep.For(ctx, time.Duration(50+rng.IntN(1000))*time.Millisecond)
 }
 
 // observe looks at what the broker serves, after a Check that begins after all that was
 // shown before.
 func (p *simProc) observe(ctx context.Context, b *Broker, rng *rand.Rand) {
-	defer func() { sleep(ctx, time.Duration(rng.IntN(3000))*time.Millisecond) }()
+	defer func() { sleep.For(ctx, time.Duration(rng.IntN(3000))*time.Millisecond) }()
 	before := map[place]shown{}
 	p.w.note(func() {
 		for at, o := range p.w.o.parts {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
@@ -79,7 +80,7 @@ func (p *simProc) begin() *Broker {
 				return b
 			}
 		}
-		if errors.Is(err, substrate.ErrFenced) || p.ctx.Err() != nil || !sleep(p.ctx, time.Second) {
+		if errors.Is(err, substrate.ErrFenced) || p.ctx.Err() != nil || !sleep.For(p.ctx, time.Second) {
 			return nil
 		}
 	}
@@ -204,7 +205,7 @@ func (w *clusterSim) rehang() {
 // administer is one request to a controller.
 func (p *simProc) administer(ctx context.Context, b *Broker, rng *rand.Rand) {
 	w := p.w
-	defer func() { sleep(ctx, time.Duration(rng.IntN(1500))*time.Millisecond) }()
+	defer func() { sleep.For(ctx, time.Duration(rng.IntN(1500))*time.Millisecond) }()
 	if w.calm.Load() {
 		return
 	}

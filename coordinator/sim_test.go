@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kaas.dev/kaas/coordinator/election"
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/projections"
@@ -117,7 +118,7 @@ func (w *simWorld) options() Options {
 // electAtOnce is an election of one that is always won, as by a process whose node ID
 // holds the lock already.
 func electAtOnce(ctx context.Context, cfg election.Config) error {
-	for first := true; first || sleep(ctx, time.Second); first = false {
+	for first := true; first || sleep.For(ctx, time.Second); first = false {
 		cfg.Lead(ctx)
 	}
 	return nil
@@ -135,7 +136,7 @@ func (w *simWorld) live(ctx context.Context, fs substrate.FS, rng *rand.Rand) {
 		if err == nil {
 			break
 		}
-		if ctx.Err() != nil || !sleep(ctx, time.Second) {
+		if ctx.Err() != nil || !sleep.For(ctx, time.Second) {
 			return
 		}
 	}
@@ -210,7 +211,7 @@ func (w *simWorld) create(ctx context.Context, b *Broker, rng *rand.Rand, n int)
 			}
 		})
 	} else if errors.Is(err, kerr.TopicAlreadyExists) {
-		sleep(ctx, time.Second)
+		sleep.For(ctx, time.Second)
 	}
 }
 

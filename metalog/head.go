@@ -4,6 +4,7 @@ import (
 	"path"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 )
 
@@ -54,7 +55,7 @@ func (w *Writer[S]) driveHead(tmp string) {
 			return
 		}
 		if err != nil {
-			w.pause(try)
+			sleep.Before(w.ctx, try, mostPause)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 	"kaas.dev/kaas/metalog"
@@ -33,7 +34,7 @@ func TestSweepIndex(t *testing.T) {
 // between, and any call may fail.
 func (w *world) list(ctx context.Context, name string, v *substrate.Volume) {
 	for n := 0; ctx.Err() == nil; n++ {
-		sweep.Pause(ctx, 700*time.Millisecond)
+		sleep.For(ctx, 700*time.Millisecond)
 		x, err := metalog.ReadIndex(ctx, v, stream)
 		if err != nil {
 			continue

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
@@ -241,7 +242,7 @@ func (b *broker) run(ctx context.Context) {
 	var s *substrate.Session
 	defer func() { closeSession(s) }()
 	for ctx.Err() == nil {
-		sweep.Pause(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
+		sleep.For(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
 		if s == nil || s.IsFenced() || b.rng.IntN(4) == 0 {
 			closeSession(s)
 			var err error
@@ -297,7 +298,7 @@ func (b *broker) lead(ctx context.Context, wr *metalog.Writer[journal]) {
 		wg.Go(func() {
 			for n := range 1 + rng.IntN(6) {
 				// No two at one instant: what races for real does not replay.
-				sweep.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(i)*time.Microsecond)
+				sleep.For(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(i)*time.Microsecond)
 				if !b.publish(ctx, wr, fmt.Sprintf("%s.%d.%d.%d", b.name, b.leads, i, n)) {
 					return
 				}

@@ -8,8 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 )
+
+// mostPause is the most between two tries of what the volume has failed.
+const mostPause = 200 * time.Millisecond
 
 // Options of a stream's owner.
 type Options struct {
@@ -390,7 +394,7 @@ func (w *Writer[S]) write(e *Entry) error {
 		if cerr := w.s.Check(w.ctx); errors.Is(cerr, substrate.ErrFenced) {
 			return w.end(fmt.Errorf("publish to %s: %w", w.stream, cerr))
 		}
-		w.pause(try)
+		sleep.Before(w.ctx, try, mostPause)
 	}
 }
 
@@ -401,7 +405,7 @@ func (w *Writer[S]) check() error {
 		if err == nil || errors.Is(err, substrate.ErrFenced) || w.ctx.Err() != nil {
 			return err
 		}
-		w.pause(try)
+		sleep.Before(w.ctx, try, mostPause)
 	}
 }
 
@@ -414,13 +418,4 @@ func (w *Writer[S]) end(err error) error {
 		close(w.done)
 	}
 	return err
-}
-
-func (w *Writer[S]) pause(try int) {
-	t := time.NewTimer(min(time.Millisecond<<min(try, 8), 200*time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.ctx.Done():
-	}
 }

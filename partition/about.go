@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
@@ -68,7 +69,7 @@ func (p *Partition) runDescribe() {
 		err := p.publishAbout()
 		ended := p.ctx.Err() != nil || errors.Is(err, metalog.ErrClosed) || errors.Is(err, substrate.ErrFenced)
 		if try++; err != nil && !ended && try < 10 {
-			pause(p.ctx, try)
+			sleep.Before(p.ctx, try, mostPause)
 			continue
 		}
 		if err != nil && !ended {

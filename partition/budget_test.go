@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/faultfs"
-	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 	"kaas.dev/kaas/metalog"
 )
 
@@ -172,11 +172,11 @@ func crashWithBudget(t *testing.T, rng *rand.Rand) {
 					return
 				}
 				acked.Add(int64(size))
-				sweep.Pause(ctx, pause)
+				sleep.For(ctx, pause)
 			}
 		})
 	}
-	sweep.Pause(ctx, time.Duration(100+rng.IntN(300))*time.Millisecond)
+	sleep.For(ctx, time.Duration(100+rng.IntN(300))*time.Millisecond)
 	if n := budget.Used(); n > total {
 		t.Errorf("%d bytes used", n)
 	}

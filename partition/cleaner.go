@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // CleanerOptions of a broker's cleaner. Threads, Memory, BytesPerSecond and Backoff may be
@@ -119,7 +121,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 
 // retain goes through all partitions, again and again.
 func (c *Cleaner) retain(ctx context.Context) {
-	for rest(ctx, c.opt.RetentionInterval) {
+	for sleep.For(ctx, c.opt.RetentionInterval) {
 		c.forget()
 		for _, p := range c.partitions() {
 			c.retainOne(ctx, p)
@@ -295,17 +297,5 @@ func (c *Cleaner) forget() {
 		if p.Err() != nil {
 			delete(c.mu.later, p)
 		}
-	}
-}
-
-// rest waits, and reports false when ctx has ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // Reconfigure has the cleaner go by other numbers of threads, bytes of memory and bytes a
@@ -109,7 +111,7 @@ func (l *limiter) wait(ctx context.Context, n int) error {
 	l.mu.free = at.Add(time.Duration(min(float64(n)/rate*1e9, float64(math.MaxInt64/4))))
 	l.mu.Unlock()
 	if at.After(now) {
-		rest(ctx, at.Sub(now))
+		sleep.For(ctx, at.Sub(now))
 	}
 	return ctx.Err()
 }

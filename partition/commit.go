@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
@@ -188,7 +189,7 @@ func (p *Partition) check() error {
 		if err == nil || errors.Is(err, substrate.ErrFenced) || p.ctx.Err() != nil {
 			return err
 		}
-		pause(p.ctx, try)
+		sleep.Before(p.ctx, try, mostPause)
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
+// mostPause is the most between two tries of what the volume has failed.
+const mostPause = 200 * time.Millisecond
+
 // Relinquish commits what is pending, gives the newest segment its end, closes the
 // manifest, so that the successor neither scans nor seals, and closes every file. When
 // it returns nil, the partition may be opened again, here or elsewhere, under a higher
@@ -105,15 +108,5 @@ func (p *Partition) bury() {
 	closeAll(open)
 	if !closed {
 		_ = p.w.Abandon(context.Background()) // its only error is ctx's
-	}
-}
-
-// pause waits a little longer at each try, at most 200 ms, or until ctx ends.
-func pause(ctx context.Context, try int) {
-	t := time.NewTimer(min(time.Millisecond<<min(try, 8), 200*time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

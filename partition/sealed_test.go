@@ -3,6 +3,8 @@ package partition
 import (
 	"context"
 	"testing"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // A segment's file is to be unlinked a while after the manifest did without it. When the
@@ -18,7 +20,7 @@ func TestSealedLeaderUnlinksNothing(t *testing.T) {
 	id := p.mu.segs[0].id
 	p.doomLocked(id, 0)
 	p.mu.Unlock()
-	for reaping := true; reaping; pause(context.Background(), 1) {
+	for reaping := true; reaping; sleep.Before(context.Background(), 1, mostPause) {
 		p.mu.Lock()
 		reaping = p.mu.reaping
 		p.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 )
@@ -126,7 +127,7 @@ func (k *keyOracle) tooOld(o *oracle, err error, at int64, f Fetched) bool {
 func (b *simBroker) clean(ctx context.Context, p *Partition, rng *rand.Rand) {
 	o, k := b.w.o, b.w.keys
 	for range 1 + rng.IntN(6) {
-		sweep.Pause(ctx, time.Duration(rng.IntN(400))*time.Millisecond+100*time.Nanosecond)
+		sleep.For(ctx, time.Duration(rng.IntN(400))*time.Millisecond+100*time.Nanosecond)
 		var err error
 		var done *int
 		switch n := rng.IntN(8); {

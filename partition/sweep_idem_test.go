@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 )
@@ -72,7 +73,7 @@ func (b *simBroker) produceOnce(ctx context.Context, p *Partition, c *simClient,
 		c.busy = false
 	}()
 	for range 1 + rng.IntN(8) {
-		sweep.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(c.id)*7*time.Nanosecond)
+		sleep.For(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(c.id)*7*time.Nanosecond)
 		if ctx.Err() != nil || p.Err() != nil {
 			return
 		}
@@ -91,7 +92,7 @@ func (b *simBroker) sendFlight(ctx context.Context, p *Partition, c *simClient, 
 	}
 	var flight []pending
 	for n, end := c.answered, c.answered+1+rng.IntN(5); n < end; n++ {
-		sweep.Pause(ctx, time.Microsecond) // the writer that the first one starts must not race with the second
+		sleep.For(ctx, time.Microsecond) // the writer that the first one starts must not race with the second
 		x := c.batch(n, rng)
 		o.mu.Lock()
 		before := o.acked

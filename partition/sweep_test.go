@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
@@ -337,7 +338,7 @@ func (b *simBroker) run(ctx context.Context) {
 	}
 	defer closeSession()
 	for ctx.Err() == nil {
-		sweep.Pause(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
+		sleep.For(ctx, time.Duration(b.rng.IntN(3000))*time.Millisecond)
 		if s == nil || s.IsFenced() || b.rng.IntN(4) == 0 {
 			closeSession()
 			var err error
@@ -411,7 +412,7 @@ func (b *simBroker) lead(ctx context.Context, s *substrate.Session, p *Partition
 		wg.Go(func() { b.clean(ctx, p, rng) })
 	}
 	wg.Wait()
-	sweep.Pause(ctx, time.Millisecond) // an append just made must not race with the end
+	sleep.For(ctx, time.Millisecond) // an append just made must not race with the end
 	end, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if b.rng.IntN(2) == 0 {
@@ -430,7 +431,7 @@ func (b *simBroker) produce(ctx context.Context, p *Partition, id int, rng *rand
 	var open []sent
 	for n := range 1 + rng.IntN(8) {
 		// No two at one instant: what races for real does not replay.
-		sweep.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(id+1)*time.Microsecond)
+		sleep.For(ctx, time.Duration(rng.IntN(300))*time.Millisecond+time.Duration(id+1)*time.Microsecond)
 		var vs []string
 		for r := range 1 + rng.IntN(3) {
 			vs = append(vs, fmt.Sprintf("%s.%d.%d.%d.%d", b.name, b.leads, id, n, r))
@@ -479,7 +480,7 @@ func (b *simBroker) count(err error) {
 func (b *simBroker) consume(ctx context.Context, s *substrate.Session, p *Partition, rng *rand.Rand) {
 	o := b.w.o
 	for range 1 + rng.IntN(6) {
-		sweep.Pause(ctx, time.Duration(rng.IntN(400))*time.Millisecond+500*time.Nanosecond)
+		sleep.For(ctx, time.Duration(rng.IntN(400))*time.Millisecond+500*time.Nanosecond)
 		_, hw, _ := p.Offsets()
 		at := max(0, hw-int64(rng.IntN(40)))
 		o.mu.Lock()

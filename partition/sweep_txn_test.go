@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
 )
@@ -118,7 +119,7 @@ func (k *txnOracle) lead(ctx context.Context, b *simBroker, s *substrate.Session
 		rng := rand.New(rand.NewPCG(b.rng.Uint64(), 7))
 		wg.Go(func() {
 			for range 2 + rng.IntN(12) {
-				sweep.Pause(ctx, time.Duration(rng.IntN(200))*time.Millisecond+time.Duration(c.id)*11*time.Nanosecond)
+				sleep.For(ctx, time.Duration(rng.IntN(200))*time.Millisecond+time.Duration(c.id)*11*time.Nanosecond)
 				if ctx.Err() != nil || p.Err() != nil || !k.step(ctx, b, s, p, c, rng) {
 					break
 				}
@@ -267,7 +268,7 @@ func (w *world) txnBatch(c *txnClient, y clientBatch) []byte {
 func (k *txnOracle) consume(ctx context.Context, b *simBroker, s *substrate.Session, p *Partition, rng *rand.Rand) {
 	o := b.w.o
 	for range 1 + rng.IntN(6) {
-		sweep.Pause(ctx, time.Duration(rng.IntN(400))*time.Millisecond+300*time.Nanosecond)
+		sleep.For(ctx, time.Duration(rng.IntN(400))*time.Millisecond+300*time.Nanosecond)
 		_, hw, stable := p.Offsets()
 		at := max(0, stable-int64(rng.IntN(40)-5))
 		at = min(at, hw)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 )
@@ -123,7 +124,7 @@ func DeleteTopicDir(ctx context.Context, v *substrate.Volume, id [16]byte) error
 		if ctx.Err() != nil {
 			return fmt.Errorf("delete topic %s: %w: %w", hexID, ctx.Err(), err)
 		}
-		pause(ctx, try)
+		sleep.Before(ctx, try, mostPause)
 	}
 }
 

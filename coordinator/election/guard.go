@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rl "k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // guard is the lock as the library is shown it: bounded calls, none while unhealthy, no
@@ -106,7 +108,7 @@ func (g *guard) Create(ctx context.Context, r rl.LeaderElectionRecord) error {
 // Update implements resourcelock.Interface. The library looks more often than RetryPeriod
 // (see lookPeriod); a renewal waits for its time.
 func (g *guard) Update(ctx context.Context, r rl.LeaderElectionRecord) error {
-	if g.mine && !sleep(ctx, time.Until(g.renewed.Add(g.cfg.RetryPeriod))) {
+	if g.mine && !sleep.For(ctx, time.Until(g.renewed.Add(g.cfg.RetryPeriod))) {
 		return ctx.Err()
 	}
 	r.RenewTime = metav1.Now() // the library's is from before the wait
@@ -181,16 +183,4 @@ func (g *guard) release(ctx context.Context) {
 		return
 	}
 	g.holder = ""
-}
-
-// sleep waits for d, or for ctx, which it reports as false.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -25,6 +25,8 @@ import (
 	kubetest "k8s.io/client-go/testing"
 	rl "k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // cluster is a fake API server and candidates for one Lease.
@@ -171,7 +173,7 @@ type slow struct {
 }
 
 func (s slow) wait(ctx context.Context) error {
-	if !sleep(ctx, time.Duration(s.by.Load())) {
+	if !sleep.For(ctx, time.Duration(s.by.Load())) {
 		return ctx.Err()
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	le "k8s.io/client-go/tools/leaderelection"
 	rl "k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // Config of a candidate. Zero durations have the defaults that their comments name.
@@ -58,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		if early {
 			// Somebody else may do better; and every term costs the stream an epoch.
-			sleep(ctx, pause)
+			sleep.For(ctx, pause)
 			pause = min(2*pause, lastPause)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/projections/txns"
 )
 
@@ -48,7 +49,7 @@ func (c *client) ask(ctx context.Context, tries int, f func(context.Context, *Sh
 			err = f(rctx, sh)
 			cancel()
 		}
-		if err == nil || !retriable(err) || !pause(ctx, 50*time.Millisecond) {
+		if err == nil || !retriable(err) || !sleep.For(ctx, 50*time.Millisecond) {
 			break
 		}
 	}
@@ -60,7 +61,7 @@ func (c *client) live(ctx context.Context) {
 	c.is = nobody
 	for ctx.Err() == nil {
 		if c.is == nobody && !c.begin(ctx, nobody) {
-			pause(ctx, 100*time.Millisecond)
+			sleep.For(ctx, 100*time.Millisecond)
 			continue
 		}
 		if !c.transaction(ctx) && ctx.Err() == nil {
@@ -69,7 +70,7 @@ func (c *client) live(ctx context.Context) {
 				c.is = nobody
 			}
 		}
-		pause(ctx, time.Duration(c.rng.IntN(50))*time.Millisecond)
+		sleep.For(ctx, time.Duration(c.rng.IntN(50))*time.Millisecond)
 	}
 }
 
@@ -114,7 +115,7 @@ func (c *client) transaction(ctx context.Context) bool {
 	case 0: // it dies, and comes back as another
 		return false
 	case 1: // it takes too long
-		pause(ctx, 4*time.Second)
+		sleep.For(ctx, 4*time.Second)
 	}
 	return c.end(ctx, by, tag, ok && c.rng.IntN(4) > 0)
 }

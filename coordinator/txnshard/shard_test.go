@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/projections"
@@ -80,7 +81,7 @@ func (w *world) write(ctx context.Context, t *testing.T, sh *Shard, id string, p
 func await(ctx context.Context, t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for !f() {
-		if !pause(ctx, 10*time.Millisecond) {
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			t.Errorf("%s does not come", what)
 			return
 		}
@@ -242,7 +243,7 @@ func TestNewOwnerEndsWhatIsDecided(t *testing.T) {
 		if _, err := sh.Verify(ctx, Add{ID: "x", Producer: p, Partitions: []txns.Partition{part(1, 0)}}); !errors.Is(err, kerr.NotCoordinator) {
 			t.Errorf("the former owner verifies: %v", err)
 		}
-		pause(ctx, 10*time.Second)
+		sleep.For(ctx, 10*time.Second)
 		if x := b.txn("x"); x.State != txns.PrepareCommit {
 			t.Errorf("%v, though a part has no leader", x.State)
 		}
@@ -290,7 +291,7 @@ func TestTimeoutAbortsAndFences(t *testing.T) {
 		}
 		w.write(ctx, t, sh, "x", p, partPlace(1, 0))
 		began := time.Now()
-		pause(ctx, 4*time.Second)
+		sleep.For(ctx, 4*time.Second)
 		if x := sh.txn("x"); x.State != txns.Ongoing {
 			t.Errorf("%v before its time", x.State)
 		}
@@ -312,7 +313,7 @@ func TestClockStepsEndNothing(t *testing.T) {
 		p := begin(ctx, t, sh, "x")
 		w.write(ctx, t, sh, "x", p, partPlace(1, 0))
 		sh.opt.Now = func() time.Time { return time.Now().Add(time.Hour) }
-		pause(ctx, 10*time.Second)
+		sleep.For(ctx, 10*time.Second)
 		if x := sh.txn("x"); x.State != txns.Ongoing {
 			t.Errorf("%v", x.State)
 		}
@@ -329,7 +330,7 @@ func TestDeletedTopicNeedsNoMarker(t *testing.T) {
 		if _, err := sh.End(ctx, "x", p, true, 2); err != nil {
 			t.Error(err)
 		}
-		pause(ctx, 10*time.Second)
+		sleep.For(ctx, 10*time.Second)
 		if x := sh.txn("x"); x.State != txns.PrepareCommit {
 			t.Errorf("%v, though the topic may only be new", x.State)
 		}
@@ -357,11 +358,11 @@ func TestIdleIDsAreForgotten(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
-		pause(ctx, sh.opt.ForgetAfter-time.Minute)
+		sleep.For(ctx, sh.opt.ForgetAfter-time.Minute)
 		if sh.txn("idle") == nil {
 			t.Error("forgotten too early")
 		}
-		pause(ctx, 3*time.Minute)
+		sleep.For(ctx, 3*time.Minute)
 		if sh.txn("idle") != nil || sh.txn("open") == nil {
 			t.Errorf("idle %v, open %v", sh.txn("idle"), sh.txn("open"))
 		}
@@ -378,7 +379,7 @@ func TestDescribeAndList(t *testing.T) {
 		if err := sh.Add(ctx, Add{ID: "b", Producer: b, Partitions: []txns.Partition{part(1, 2)}, Groups: []int32{1}}); err != nil {
 			t.Error(err)
 		}
-		pause(ctx, 5*time.Second)
+		sleep.For(ctx, 5*time.Second)
 		list := func(f Filter) (out []string) {
 			ts, err := sh.List(ctx, f)
 			if err != nil {

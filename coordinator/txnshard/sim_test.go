@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/projections"
@@ -159,7 +160,7 @@ func (w *world) generations(sim *nfssim.Sim) (*owners, error) {
 func (w *world) open(ctx context.Context, fs substrate.FS) (*Shard, error) {
 	for {
 		sh, err := w.tryOpen(ctx, fs)
-		if err == nil || !pause(ctx, time.Second) {
+		if err == nil || !sleep.For(ctx, time.Second) {
 			return sh, err
 		}
 	}
@@ -213,7 +214,7 @@ func (w *world) own(ctx context.Context, fs substrate.FS, graceful bool) {
 // shake moves leaders, some of them away for a while.
 func (w *world) shake(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.seed, 50))
-	for epoch := int32(2); pause(ctx, time.Duration(r.IntN(2000))*time.Millisecond); epoch++ {
+	for epoch := int32(2); sleep.For(ctx, time.Duration(r.IntN(2000))*time.Millisecond); epoch++ {
 		leader := r.Int32N(4) - 1
 		switch n := r.IntN(8); {
 		case n == 0:
@@ -254,7 +255,7 @@ func (w *world) complete(sim *nfssim.Sim) error {
 		err = quiet(ctx, sh)
 		err = errors.Join(err, sh.Abandon(ctx))
 		// Markers that nobody waits for any more come late.
-		pause(ctx, time.Minute)
+		sleep.For(ctx, time.Minute)
 	}()
 	if rerr := sim.Run(done.Load); rerr != nil {
 		return rerr
@@ -274,7 +275,7 @@ func quiet(ctx context.Context, sh *Shard) error {
 		if open == 0 {
 			return nil
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !sleep.For(ctx, 100*time.Millisecond) {
 			return fmt.Errorf("%d transactions do not end", open)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/goleak"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/txns"
@@ -194,7 +195,7 @@ func (w *world) Write(ctx context.Context, to projections.Broker, reqs []MarkerR
 	if w.healthy.Load() {
 		return w.writeMarkers(to.ID, reqs), nil
 	}
-	if !pause(ctx, time.Duration(r.IntN(30))*time.Millisecond) {
+	if !sleep.For(ctx, time.Duration(r.IntN(30))*time.Millisecond) {
 		return nil, ctx.Err()
 	}
 	switch r.IntN(12) {
@@ -226,17 +227,6 @@ func (w *world) Write(ctx context.Context, to projections.Broker, reqs []MarkerR
 		return out, nil
 	}
 	return w.writeMarkers(to.ID, reqs), nil
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (w *world) writeMarkers(to int32, reqs []MarkerRequest) (out []MarkerResult) {

@@ -81,7 +81,7 @@ func TestNothingSleeps(t *testing.T) {
 		}
 		eachCall(f, func(pkg, name string, at ast.Node) {
 			if pkg == "time" && name == "Sleep" {
-				t.Errorf("%s: time.Sleep: wait on a channel, or on a timer in a select with ctx.Done()", tr.Fset.Position(at.Pos()))
+				t.Errorf("%s: time.Sleep: wait on a channel, or by internal/sleep, which a context ends", tr.Fset.Position(at.Pos()))
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // ClaimBody is the content of an epoch's claim. An empty session is a burnt epoch,
@@ -360,7 +362,7 @@ func (c *claimer) retry(step func() error) error {
 		if c.ctx.Err() != nil {
 			return errors.Join(err, c.ctx.Err())
 		}
-		pause(c.ctx, i)
+		sleep.Before(c.ctx, i, mostPause)
 	}
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // Reidentify gives the volume another ID: one rename (rule 1), by which whatever was built
@@ -42,7 +44,7 @@ func (v *Volume) replaceID(ctx context.Context, session, id string) error {
 		if err == nil || errors.Is(err, ErrNotDurable) || IsFull(err) {
 			break
 		}
-		if pause(ctx, i); ctx.Err() != nil {
+		if sleep.Before(ctx, i, mostPause); ctx.Err() != nil {
 			break
 		}
 	}

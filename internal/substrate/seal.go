@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // Seal ends a session for good: from its return on the server refuses the
@@ -40,7 +42,7 @@ func (v *Volume) Seal(ctx context.Context, session string) error {
 				cause = err
 			}
 		}
-		pause(ctx, i)
+		sleep.Before(ctx, i, mostPause)
 	}
 	if cause == nil {
 		cause = ctx.Err()

@@ -7,6 +7,8 @@ import (
 	"path"
 	"sync"
 	"time"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // Roles a session may have. A broker that loses one keeps the other.
@@ -14,6 +16,9 @@ const (
 	RoleData       = "data"
 	RoleController = "controller"
 )
+
+// mostPause is the most between two tries of what the volume has failed.
+const mostPause = 100 * time.Millisecond
 
 // Identity says whose session it is. It is for people; nothing is decided by it.
 type Identity struct {
@@ -232,7 +237,7 @@ func (s *Session) check() error {
 		if err := s.findToken(); err != nil {
 			return err
 		}
-		if pause(s.ctx, i); s.ctx.Err() != nil {
+		if sleep.Before(s.ctx, i, mostPause); s.ctx.Err() != nil {
 			break
 		}
 	}
@@ -314,16 +319,5 @@ func waitGroup(ctx context.Context, wg *sync.WaitGroup) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// pause waits a little longer at each try, at most 100 ms, or until ctx ends.
-func pause(ctx context.Context, try int) {
-	d := time.Millisecond << min(try, 7)
-	t := time.NewTimer(min(d, 100*time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

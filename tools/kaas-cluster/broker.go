@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // broker is one broker, of which one process runs at a time.
@@ -80,7 +82,7 @@ func (b *broker) keep(ctx, hurry context.Context, again time.Duration, ready cha
 			return nil
 		}
 		b.out.say("broker %d has ended: %s; it is started again in %v", b.id, state, again)
-		if !pause(ctx, again) {
+		if !sleep.For(ctx, again) {
 			return nil
 		}
 	}
@@ -177,16 +179,4 @@ func (b *broker) end(hurry context.Context, l *life) error {
 	}
 	b.out.say("broker %d has stopped", b.id)
 	return nil
-}
-
-// pause waits; false says that ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -11,6 +11,7 @@ import (
 	franz "github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/server/auth/idp"
 )
 
@@ -117,21 +118,9 @@ func (b *bearer) try(ctx context.Context) (token, error) {
 		if err == nil || !mayPass(err) || time.Since(began)+pause > b.s.maxBackoff {
 			return t, err
 		}
-		if !wait(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return t, err
 		}
-	}
-}
-
-// wait waits, and reports whether it did so to the end.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -163,6 +152,6 @@ func (b *bearer) Run(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			b.log.Error("there is no new token to log in to other brokers with", "err", err)
 		}
-		wait(ctx, pause)
+		sleep.For(ctx, pause)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +33,7 @@ func (p *provider) grant(ctx context.Context) (token, error) {
 	p.asked++
 	takes := p.takes
 	p.mu.Unlock()
-	if !wait(ctx, takes) {
+	if !sleep.For(ctx, takes) {
 		return token{}, ctx.Err()
 	}
 	p.mu.Lock()

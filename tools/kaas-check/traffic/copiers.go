@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -80,7 +81,7 @@ func (c *copier) run(ctx context.Context) {
 			}
 			s.over(ctx.Err() == nil)
 		}
-		pause(ctx, 4*loosely)
+		sleep.For(ctx, 4*loosely)
 	}
 	// A transaction that was lost at last does not wait for its timeout.
 	last, cancel := context.WithTimeout(context.Background(), initTime)

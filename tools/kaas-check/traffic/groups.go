@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -85,7 +86,7 @@ func (g *group) Start() error {
 
 // change has a member join or end, every now and then.
 func (g *group) change(ctx context.Context) {
-	for pause(ctx, changeEvery/2+time.Duration(g.rng.Int64N(int64(changeEvery)))) {
+	for sleep.For(ctx, changeEvery/2+time.Duration(g.rng.Int64N(int64(changeEvery)))) {
 		n := len(g.all)
 		switch what := g.rng.IntN(5); {
 		case n < 2 || what < 2 && n < mostMembers:
@@ -165,7 +166,7 @@ func (e *Env) AwaitCommitted(ctx context.Context, id int32, group string) error 
 		if whole {
 			return nil
 		}
-		ok = pause(ctx, 2*loosely)
+		ok = sleep.For(ctx, 2*loosely)
 	}
 	return fmt.Errorf("group %s does not come to the end: %w", group, context.Cause(ctx))
 }
@@ -191,7 +192,7 @@ func (e *Env) Watch(ctx context.Context, id int32, group string) error {
 	}
 	defer cl.Close()
 	proc := e.Log.ProcOf(id, "observer of group "+group, history.Observer)
-	for pause(ctx, loosely) {
+	for sleep.For(ctx, loosely) {
 		e.committed(ctx, cl, group, proc)
 	}
 	return nil

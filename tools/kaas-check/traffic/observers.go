@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -41,7 +42,7 @@ func (o *observer) Start() (err error) {
 		}
 		w := &watch{env: o.env, cl: o.cl, at: at, lead: newLeaders(o.cl, o.env.Topics), proc: o.env.Log.Proc(fmt.Sprintf("observer of %s/%d", at.topic, at.index), history.Observer)}
 		o.wg.Go(func() {
-			for pause(ctx, every) {
+			for sleep.For(ctx, every) {
 				w.ask(ctx)
 			}
 		})
@@ -152,7 +153,7 @@ func (v *views) Start() (err error) {
 // follow watches each broker that is met, in a goroutine of its own.
 func (v *views) follow(ctx context.Context) {
 	watched := map[int32]bool{}
-	for pause(ctx, time.Second/2) {
+	for sleep.For(ctx, time.Second/2) {
 		once, cancel := context.WithTimeout(ctx, askTime)
 		resp, err := metadata(nil).RequestWith(once, v.cl)
 		cancel()
@@ -172,7 +173,7 @@ func (v *views) follow(ctx context.Context) {
 func (v *views) watch(ctx context.Context, node, proc int32) {
 	places := v.env.places(nil)
 	topics := newLeaders(v.cl, v.env.Topics).topics
-	for pause(ctx, 4*closely) {
+	for sleep.For(ctx, 4*closely) {
 		invoke := v.env.Log.Now()
 		once, cancel := context.WithTimeout(ctx, askTime)
 		got, err := v.cl.Broker(int(node)).Request(once, metadata(topics))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -44,7 +45,7 @@ func (p *pulse) Start() (err error) {
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(context.Background())
 	p.wg.Go(func() {
-		for n := int64(1); pause(ctx, between); n++ {
+		for n := int64(1); sleep.For(ctx, between); n++ {
 			p.one(proc, n)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -128,7 +129,7 @@ func (e *Env) listed(ctx context.Context, cl *kgo.Client, proc int32, p place, f
 				return o.Offset, true
 			}
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !sleep.For(ctx, 50*time.Millisecond) {
 			return 0, false
 		}
 	}
@@ -195,7 +196,7 @@ func (t *reread) Start() error {
 			once, cancel := context.WithTimeout(ctx, time.Minute)
 			_ = t.env.readAll(once, t.env.client, history.Proc{Name: fmt.Sprintf("%s, reading %d", t.name, n), Role: history.Reread, Committed: t.committed}, t.env.places(nil))
 			cancel()
-			pause(ctx, max(2*time.Second, 3*time.Since(began)))
+			sleep.For(ctx, max(2*time.Second, 3*time.Since(began)))
 		}
 	})
 	return nil
@@ -259,7 +260,7 @@ func (e *Env) AwaitStable(ctx context.Context) {
 			if stable, ok = e.listed(ctx, cl, proc, p, history.Stable); stable >= end {
 				break
 			}
-			ok = ok && pause(ctx, 2*loosely)
+			ok = ok && sleep.For(ctx, 2*loosely)
 		}
 	}
 }

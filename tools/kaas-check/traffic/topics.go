@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -37,7 +38,7 @@ func (t *trimmer) Start() (err error) {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancel(context.Background())
 	t.wg.Go(func() {
-		for pause(ctx, trimEvery) {
+		for sleep.For(ctx, trimEvery) {
 			for _, p := range places {
 				t.trim(ctx, p)
 			}
@@ -97,7 +98,7 @@ func (c *churn) Start() (err error) {
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancel(context.Background())
 	c.wg.Go(func() {
-		for made := int32(0); pause(ctx, time.Second) && c.life(ctx, made); made++ {
+		for made := int32(0); sleep.For(ctx, time.Second) && c.life(ctx, made); made++ {
 		}
 	})
 	return nil
@@ -133,7 +134,7 @@ func (c *churn) until(ctx context.Context, at place, what string, done error, do
 			c.env.Log.Note(c.proc, at.part, history.OK, what+": done")
 			return true
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !sleep.For(ctx, 100*time.Millisecond) {
 			return false
 		}
 	}
@@ -141,7 +142,7 @@ func (c *churn) until(ctx context.Context, at place, what string, done error, do
 
 func (c *churn) write(ctx context.Context, at place) {
 	lead := newLeaders(c.cl, []Topic{{Name: churnTopic}})
-	for i := 0; i < churnRecords && pause(ctx, loosely); i++ {
+	for i := 0; i < churnRecords && sleep.For(ctx, loosely); i++ {
 		if leader, _, ok := lead.of(ctx, at); ok {
 			c.sent++
 			op := sendOnce(c.cl, c.env.Log, leader, at, -1, c.writer, c.sent, Batch(encode(history.Value(c.writer, c.sent))))

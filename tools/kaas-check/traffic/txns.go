@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // transactor writes transactions to several partitions under one transactional ID. Most are
@@ -59,7 +61,7 @@ func (t *transactor) Start() (err error) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.wg.Go(func() {
 		records := 0
-		for pause(t.ctx, time.Duration(1+records)*time.Second/time.Duration(t.env.Rate)) {
+		for sleep.For(t.ctx, time.Duration(1+records)*time.Second/time.Duration(t.env.Rate)) {
 			records = t.one()
 		}
 	})
@@ -87,7 +89,7 @@ func (t *transactor) one() (records int) {
 	}
 	records = t.write(ctx, x)
 	if t.rng.IntN(3) == 0 && x.acked(ctx) {
-		pause(ctx, time.Duration(t.rng.IntN(300))*time.Millisecond)
+		sleep.For(ctx, time.Duration(t.rng.IntN(300))*time.Millisecond)
 		records += t.write(ctx, x)
 	}
 	commit := x.acked(ctx) && what > 5

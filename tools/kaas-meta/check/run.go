@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/metalog"
 	"kaas.dev/kaas/projections"
@@ -185,8 +186,8 @@ func (e *engine) lookAgain(ctx context.Context) error {
 		}
 		e.again.Store(true)
 		e.units.Add(int64(len(suspects)))
-		if err := pause(ctx, e.opt.Settle<<i); err != nil {
-			return err
+		if !sleep.For(ctx, e.opt.Settle<<i) {
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -239,17 +240,6 @@ func (m *met) told() (out []metalog.Finding) {
 		}
 	}
 	return out
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // report gathers what has stayed.

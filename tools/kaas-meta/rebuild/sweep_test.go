@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/internal/substrate/nfssim"
 	"kaas.dev/kaas/internal/substrate/nfssim/sweep"
@@ -199,14 +200,14 @@ func (z *zombies) broker(ctx context.Context, v *substrate.Volume, early bool, r
 		}
 		s, err := v.OpenSession(substrate.Identity{Role: substrate.RoleData})
 		if err != nil {
-			sweep.Pause(ctx, time.Millisecond)
+			sleep.For(ctx, time.Millisecond)
 			continue
 		}
 		if early || same() {
 			_ = act(s)
 		}
 		_ = s.Close(ctx)
-		sweep.Pause(ctx, rest())
+		sleep.For(ctx, rest())
 	}
 }
 
@@ -332,7 +333,7 @@ func haunted(t *testing.T, seed int64, b breaks) (said string, err error) {
 		var over atomic.Bool
 		wait := time.Duration(rng.IntN(3000)) * time.Millisecond
 		go func() {
-			sweep.Pause(ctx, wait)
+			sleep.For(ctx, wait)
 			opt := opts()
 			opt.breaks = b
 			_, terr = RolledBack(ctx, volume("a"), opt)

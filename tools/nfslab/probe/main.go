@@ -26,6 +26,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 )
 
@@ -77,14 +78,8 @@ func say(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }
 
 // wait waits, unless ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	sleep.For(ctx, d)
+	return ctx.Err()
 }
 
 // around is a time of about d, so that two loops do not fall into step.

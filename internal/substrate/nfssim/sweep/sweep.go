@@ -8,7 +8,6 @@
 package sweep
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"kaas.dev/kaas/internal/substrate/nfssim"
 )
@@ -106,15 +104,5 @@ func IDs(prefix string) func() string {
 		defer mu.Unlock()
 		n++
 		return fmt.Sprintf("%s.%d", prefix, n)
-	}
-}
-
-// Pause waits for a time, or for ctx.
-func Pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
