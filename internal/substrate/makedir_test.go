@@ -71,3 +71,26 @@ func TestUnmake(t *testing.T) {
 		t.Error("a directory was made in a file")
 	}
 }
+
+func TestRemoveTreeLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a", "b", "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &Volume{FS: d}
+	for range 2 { // what is gone is no error
+		if err := v.RemoveTree("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if es, err := d.List("."); err != nil || len(es) != 0 {
+		t.Error(es, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -120,7 +121,7 @@ func (k *kafka) start(ctx context.Context, s *scratch, dir string, _ mode) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("configure Kafka: %w", err)
 	}
-	defer s.remove(dir + ".properties")
+	defer s.parent.Remove(path.Join(s.name, dir+".properties"))
 	format := exec.CommandContext(ctx, k.java, "-cp", k.classPath, "kafka.tools.StorageTool",
 		"format", "--cluster-id", kafkaClusterID, "--config", config)
 	if out, err := format.CombinedOutput(); err != nil {

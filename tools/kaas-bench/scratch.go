@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -51,23 +50,8 @@ func (s *scratch) has(dir string, wanted func(string) bool) bool {
 }
 
 // remove removes a name within and all below it; "" is the whole directory.
-func (s *scratch) remove(name string) error { return removeTree(s.parent, path.Join(s.name, name)) }
-
-func removeTree(d *substrate.DirFS, name string) error {
-	err := d.Remove(name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	entries, listErr := d.List(name)
-	if listErr != nil {
-		return err // it is no directory
-	}
-	for _, e := range entries {
-		if err := removeTree(d, path.Join(name, e.Name)); err != nil {
-			return err
-		}
-	}
-	return d.Remove(name)
+func (s *scratch) remove(name string) error {
+	return (&substrate.Volume{FS: s.parent}).RemoveTree(path.Join(s.name, name))
 }
 
 func create(d *substrate.DirFS, name string, content []byte) error {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"kaas.dev/kaas/internal/substrate"
@@ -69,7 +67,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		fmt.Fprintf(out, "\nHistory, logs and volume are in %s.\n", r.dir.Root())
 		return err
 	}
-	return removeTree(parent, name)
+	return (&substrate.Volume{FS: parent}).RemoveTree(name)
 }
 
 // kinds are the faults that are wanted, if the cluster can have them.
@@ -351,20 +349,4 @@ func (r *checkRun) judge() (*checker.Report, error) {
 		return rep, errors.New("nothing was acknowledged: such a run shows nothing")
 	}
 	return rep, nil
-}
-
-func removeTree(d *substrate.DirFS, name string) error {
-	entries, err := d.List(name)
-	if err != nil {
-		return d.Remove(name) // a file
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name, ".nfs") {
-			continue
-		}
-		if err := removeTree(d, path.Join(name, e.Name)); err != nil {
-			return err
-		}
-	}
-	return d.Remove(name)
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/tools/kaas-check/history"
 )
 
@@ -90,30 +88,4 @@ func TestFaultNames(t *testing.T) {
 			t.Errorf("%q is called %q", text, got)
 		}
 	}
-}
-
-func TestRemoveTreeLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a", "b", "f"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := openDir(t, dir)
-	if err := removeTree(d, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if es, err := d.List("."); err != nil || len(es) != 0 {
-		t.Error(es, err)
-	}
-}
-
-func openDir(t *testing.T, dir string) *substrate.DirFS {
-	t.Helper()
-	d, err := substrate.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kaas.dev/kaas/internal/sleep"
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/tools/internal/child"
 )
@@ -117,7 +117,7 @@ func run(ctx context.Context, p plan, out io.Writer) (err error) {
 	if p.keep {
 		return nil
 	}
-	return removeTree(parent, name)
+	return (&substrate.Volume{FS: parent}).RemoveTree(name)
 }
 
 // whole runs the broker and all that uses it.
@@ -175,7 +175,7 @@ func (s *soak) load(ctx context.Context) {
 		reading.Go(func() { // one reading after the other
 			for reads.Err() == nil {
 				must(s.sweep(reads, p))
-				pause(reads, time.Second)
+				sleep.For(reads, time.Second)
 			}
 		})
 	}
@@ -227,28 +227,4 @@ func (s *soak) start(ctx context.Context) error {
 	s.samples.answer(took)
 	s.tell("started; it answers after %v", took.Round(time.Millisecond))
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-func removeTree(d *substrate.DirFS, name string) error {
-	err := d.Remove(name)
-	if err == nil || errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	entries, listErr := d.List(name)
-	if listErr != nil {
-		return err // it is no directory
-	}
-	for _, e := range entries {
-		if err := removeTree(d, path.Join(name, e.Name)); err != nil {
-			return err
-		}
-	}
-	return d.Remove(name)
 }
