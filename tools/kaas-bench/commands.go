@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,24 @@ func (c *common) run(cmd *cobra.Command, load func(*progress) (*result, error)) 
 	return r.print(cmd.OutOrStdout(), c.output)
 }
 
+// command runs one load, whose target is at.
+func (c *common) command(use, short string, at *target, load func(context.Context) (*result, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.run(cmd, func(p *progress) (*result, error) {
+				*at = c.target
+				at.progress = p
+				return load(cmd.Context())
+			})
+		},
+	}
+	c.register(cmd.Flags())
+	return cmd
+}
+
 func (r *result) print(w io.Writer, output string) error {
 	if output == "json" {
 		return writeJSON(w, r)
@@ -78,18 +97,7 @@ func (w *window) register(f *pflag.FlagSet) {
 func produceCommand() *cobra.Command {
 	var c common
 	var l produceLoad
-	cmd := &cobra.Command{
-		Use:   "produce",
-		Short: "Produce records and tell throughput and time to acknowledgement",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd, func(p *progress) (*result, error) {
-				l.target, l.progress = c.target, p
-				return l.run(cmd.Context())
-			})
-		},
-	}
-	c.register(cmd.Flags())
+	cmd := c.command("produce", "Produce records and tell throughput and time to acknowledgement", &l.target, l.run)
 	l.register(cmd.Flags())
 	return cmd
 }
@@ -97,18 +105,7 @@ func produceCommand() *cobra.Command {
 func consumeCommand() *cobra.Command {
 	var c common
 	var l consumeLoad
-	cmd := &cobra.Command{
-		Use:   "consume",
-		Short: "Consume a topic from its start to its end, once or again and again for a time",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd, func(p *progress) (*result, error) {
-				l.target, l.progress = c.target, p
-				return l.run(cmd.Context())
-			})
-		},
-	}
-	c.register(cmd.Flags())
+	cmd := c.command("consume", "Consume a topic from its start to its end, once or again and again for a time", &l.target, l.run)
 	f := cmd.Flags()
 	f.IntVar(&l.Consumers, "consumers", 1, "consuming clients, which share the partitions")
 	f.DurationVar(&l.Duration, "duration", 0, "start again at the end until so much time has gone; 0 is once")
@@ -118,18 +115,7 @@ func consumeCommand() *cobra.Command {
 func e2eCommand() *cobra.Command {
 	var c common
 	var l e2eLoad
-	cmd := &cobra.Command{
-		Use:   "e2e",
-		Short: "Produce at a fixed rate and tell the time until a consumer has each record",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd, func(p *progress) (*result, error) {
-				l.target, l.progress = c.target, p
-				return l.run(cmd.Context())
-			})
-		},
-	}
-	c.register(cmd.Flags())
+	cmd := c.command("e2e", "Produce at a fixed rate and tell the time until a consumer has each record", &l.target, l.run)
 	l.register(cmd.Flags())
 	f := cmd.Flags()
 	f.IntVar(&l.Consumers, "consumers", 1, "consuming clients, which share the partitions")
@@ -145,18 +131,7 @@ func e2eCommand() *cobra.Command {
 func transactionsCommand() *cobra.Command {
 	var c common
 	l := txnLoad{Size: 1024}
-	cmd := &cobra.Command{
-		Use:   "transactions",
-		Short: "Commit transactions and tell how many, and the time of each",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd, func(p *progress) (*result, error) {
-				l.target, l.progress = c.target, p
-				return l.run(cmd.Context())
-			})
-		},
-	}
-	c.register(cmd.Flags())
+	cmd := c.command("transactions", "Commit transactions and tell how many, and the time of each", &l.target, l.run)
 	f := cmd.Flags()
 	f.Var(&l.Size, "size", "bytes of a record's value")
 	f.IntVar(&l.Producers, "producers", 1, "producing clients, each with a transactional ID")
