@@ -1,7 +1,9 @@
 package projections
 
 import (
+	"fmt"
 	"math"
+	"strconv"
 	"unicode/utf16"
 )
 
@@ -16,6 +18,18 @@ const (
 	ShardGroups ShardKind = "groups" // consumer groups, by group ID
 	ShardTxns   ShardKind = "txns"   // transactions, by transactional ID
 )
+
+// ShardName is the name of a shard's stream: its number, in two digits at least.
+func ShardName(shard int32) string { return fmt.Sprintf("%02d", shard) }
+
+// ParseShardName is the strict inverse of ShardName.
+func ParseShardName(name string) (int32, error) {
+	n, err := strconv.ParseInt(name, 10, 32)
+	if err != nil || n < 0 || ShardName(int32(n)) != name {
+		return 0, fmt.Errorf("%q is not the number of a shard (two digits at least)", name)
+	}
+	return int32(n), nil
+}
 
 // Shards returns the shards of a kind, who owns each being its Leader. It is empty
 // until ShardsMade.

@@ -220,17 +220,7 @@ func TestTransactions(t *testing.T) {
 	s.gone()
 }
 
-func TestStreamNames(t *testing.T) {
-	for n, want := range map[int32]string{0: "00", 7: "07", 42: "42", 123: "123"} {
-		if got, err := ParseStreamName(StreamName(n)); StreamName(n) != want || err != nil || got != n {
-			t.Errorf("shard %d is %s and comes back as %d, %v", n, StreamName(n), got, err)
-		}
-	}
-	for _, bad := range []string{"", "7", "007", "-1", "+7", "x", "~new~s~01", "99999999999"} {
-		if _, err := ParseStreamName(bad); err == nil {
-			t.Errorf("%q is taken for a shard", bad)
-		}
-	}
+func TestStream(t *testing.T) {
 	if got := Stream("meta/v", 3); got != "meta/v/groups/03" {
 		t.Errorf("stream is %s", got)
 	}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"iter"
 	"path"
-	"strconv"
 
 	"github.com/vmihailenco/msgpack/v5"
 
 	"kaas.dev/kaas/metalog"
+	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/internal/ordered"
 )
 
@@ -93,17 +93,5 @@ const StreamsDir = "txns"
 
 // Stream is where a shard's stream is, below the volume's directory of metadata.
 func Stream(metaDir string, shard int32) string {
-	return path.Join(metaDir, StreamsDir, StreamName(shard))
-}
-
-// StreamName is the name of a shard's stream: its number, in two digits at least.
-func StreamName(shard int32) string { return fmt.Sprintf("%02d", shard) }
-
-// ParseStreamName is the strict inverse of StreamName.
-func ParseStreamName(name string) (int32, error) {
-	n, err := strconv.ParseInt(name, 10, 32)
-	if err != nil || n < 0 || StreamName(int32(n)) != name {
-		return 0, fmt.Errorf("%q is not the number of a shard (two digits at least)", name)
-	}
-	return int32(n), nil
+	return path.Join(metaDir, StreamsDir, projections.ShardName(shard))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kaas.dev/kaas/internal/substrate"
-	"kaas.dev/kaas/projections/groups"
+	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/tools/kaas-meta/history"
 )
 
@@ -147,7 +147,7 @@ func (p place) shardName() string {
 	if p.Shard == nil {
 		return "-"
 	}
-	return groups.StreamName(*p.Shard)
+	return projections.ShardName(*p.Shard)
 }
 
 // text says it in words; dir is the directory of the streams.

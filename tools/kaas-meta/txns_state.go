@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/projections/txns"
 	"kaas.dev/kaas/tools/kaas-meta/history"
@@ -66,7 +67,7 @@ func showTransaction(t *txns.Txn, shard int32, names history.Namer) txnState {
 		s.Partitions[names(p.Topic)] = append(s.Partitions[names(p.Topic)], p.Index)
 	}
 	for _, g := range t.Groups {
-		s.Groups = append(s.Groups, groups.StreamsDir+"/"+groups.StreamName(g))
+		s.Groups = append(s.Groups, groups.StreamsDir+"/"+projections.ShardName(g))
 	}
 	return s
 }

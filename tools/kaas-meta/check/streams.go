@@ -81,14 +81,13 @@ func (s *seen) stream(e *engine, name string, r *metalog.Verification, err error
 
 // shards are the kinds of shards, each with its directory's name.
 var shards = []struct {
-	kind  projections.ShardKind
-	parse func(name string) (int32, error)
-	unit  func(e *engine, shard int32) streamUnit
+	kind projections.ShardKind
+	unit func(e *engine, shard int32) streamUnit
 }{
-	{projections.ShardGroups, groups.ParseStreamName, func(e *engine, n int32) streamUnit {
+	{projections.ShardGroups, func(e *engine, n int32) streamUnit {
 		return shardUnit(groups.Stream(e.v.MetaDir(), n), projections.ShardGroups, n, groups.Schema())
 	}},
-	{projections.ShardTxns, txns.ParseStreamName, func(e *engine, n int32) streamUnit {
+	{projections.ShardTxns, func(e *engine, n int32) streamUnit {
 		return shardUnit(txns.Stream(e.v.MetaDir(), n), projections.ShardTxns, n, txns.Schema())
 	}},
 }
@@ -127,7 +126,7 @@ func (metaUnit) look(_ context.Context, e *engine) *seen {
 		dir := path.Join(e.v.MetaDir(), string(k.kind))
 		es, _ := s.list(e, dir)
 		for _, de := range es {
-			n, err := k.parse(de.Name)
+			n, err := projections.ParseShardName(de.Name)
 			switch {
 			case err == nil && s.isDir(dir, de):
 				there[k.kind] = append(there[k.kind], n)

@@ -10,8 +10,6 @@ import (
 
 	"kaas.dev/kaas/internal/substrate"
 	"kaas.dev/kaas/projections"
-	"kaas.dev/kaas/projections/groups"
-	"kaas.dev/kaas/projections/txns"
 )
 
 // ShardKind is what tools know of shards of one kind. Streams and their directory are
@@ -19,14 +17,13 @@ import (
 type ShardKind struct {
 	Kind   projections.ShardKind
 	What   string // one that falls into a shard
-	parse  func(name string) (int32, error)
 	Stream func(v *substrate.Volume, shard int32) *Stream
 }
 
 // The kinds of shards there are.
 var (
-	GroupShards = &ShardKind{projections.ShardGroups, "group", groups.ParseStreamName, Groups}
-	TxnShards   = &ShardKind{projections.ShardTxns, "transactional ID", txns.ParseStreamName, Txns}
+	GroupShards = &ShardKind{projections.ShardGroups, "group", Groups}
+	TxnShards   = &ShardKind{projections.ShardTxns, "transactional ID", Txns}
 
 	ShardKinds = []*ShardKind{GroupShards, TxnShards}
 )
@@ -39,7 +36,7 @@ func (k *ShardKind) List(v *substrate.Volume) ([]int32, error) {
 	}
 	var out []int32
 	for _, e := range es {
-		if n, err := k.parse(e.Name); err == nil && e.Dir {
+		if n, err := projections.ParseShardName(e.Name); err == nil && e.Dir {
 			out = append(out, n)
 		}
 	}

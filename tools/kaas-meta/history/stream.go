@@ -92,7 +92,7 @@ func Manifest(v *substrate.Volume, name string, id projections.TopicID, index in
 // Groups is the stream of a shard of consumer groups.
 func Groups(v *substrate.Volume, shard int32) *Stream {
 	return bind(v, Stream{
-		Name: path.Join(groups.StreamsDir, groups.StreamName(shard)), Shard: shard, Path: groups.Stream(v.MetaDir(), shard), describe: groups.Describe,
+		Name: path.Join(groups.StreamsDir, projections.ShardName(shard)), Shard: shard, Path: groups.Stream(v.MetaDir(), shard), describe: groups.Describe,
 		decode: func(ev metalog.Event) (any, error) { return groups.DecodeEvent(ev) },
 	}, groups.Schema(), groupsParts)
 }
@@ -100,7 +100,7 @@ func Groups(v *substrate.Volume, shard int32) *Stream {
 // Txns is the stream of a shard of transactional IDs.
 func Txns(v *substrate.Volume, shard int32) *Stream {
 	return bind(v, Stream{
-		Name: path.Join(txns.StreamsDir, txns.StreamName(shard)), Shard: shard, Path: txns.Stream(v.MetaDir(), shard), describe: txns.Describe,
+		Name: path.Join(txns.StreamsDir, projections.ShardName(shard)), Shard: shard, Path: txns.Stream(v.MetaDir(), shard), describe: txns.Describe,
 		decode: func(ev metalog.Event) (any, error) { return txns.DecodeEvent(ev) },
 	}, txns.Schema(), txnsParts)
 }
@@ -118,7 +118,7 @@ func Find(ctx context.Context, v *substrate.Volume, name string) (*Stream, error
 		if !ok {
 			continue
 		}
-		n, err := k.parse(shard)
+		n, err := projections.ParseShardName(shard)
 		if err != nil {
 			return nil, badText("--stream %s: %v", name, err)
 		}

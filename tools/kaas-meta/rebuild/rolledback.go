@@ -39,11 +39,11 @@ func (r *run) rollBack(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; where it cannot be read, kaas-meta rebuild makes it anew", err)
 	}
-	gs, err := foldShards(ctx, r, groups.StreamsDir, groups.ParseStreamName, groups.Schema())
+	gs, err := foldShards(ctx, r, groups.StreamsDir, groups.Schema())
 	if err != nil {
 		return err
 	}
-	ts, err := foldShards(ctx, r, txns.StreamsDir, txns.ParseStreamName, txns.Schema())
+	ts, err := foldShards(ctx, r, txns.StreamsDir, txns.Schema())
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r *run) rollBack(ctx context.Context) error {
 }
 
 // foldShards folds the shards of a kind that have a stream.
-func foldShards[S any](ctx context.Context, r *run, kind string, parse func(string) (int32, error), sc *metalog.Schema[S]) (out []shard[S], err error) {
+func foldShards[S any](ctx context.Context, r *run, kind string, sc *metalog.Schema[S]) (out []shard[S], err error) {
 	dir := path.Join(r.v.MetaDir(), kind)
 	es, err := r.v.ListFresh(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func foldShards[S any](ctx context.Context, r *run, kind string, parse func(stri
 		return nil, err
 	}
 	for _, e := range es {
-		n, err := parse(e.Name)
+		n, err := projections.ParseShardName(e.Name)
 		if err != nil || !e.Dir {
 			continue
 		}

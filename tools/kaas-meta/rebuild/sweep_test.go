@@ -407,7 +407,7 @@ func (z *zombies) judge(t *testing.T, sim *nfssim.Sim, terr error, over bool) (s
 	if said == "ran" || said == "not over" || said == "failed" && now.ID != "old" {
 		return said, nil
 	}
-	st := owned(t, s, path.Join("meta", now.ID, "groups", groups.StreamName(groupShard)), groups.Schema())
+	st := owned(t, s, path.Join("meta", now.ID, "groups", projections.ShardName(groupShard)), groups.Schema())
 	for g := range st.Groups() {
 		if o, _ := g.At(ordersID, 0); o.Offset < z.offset {
 			return said, fmt.Errorf("offset %d was acknowledged, and the volume has %d", z.offset, o.Offset)

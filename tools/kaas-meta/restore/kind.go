@@ -53,11 +53,11 @@ func kindOf(label string) (kind, error) {
 			return clusterStream(), nil
 		}
 	case groups.StreamsDir:
-		if n, err := groups.ParseStreamName(name); err == nil {
+		if n, err := projections.ParseShardName(name); err == nil {
 			return groupsStream(label, n), nil
 		}
 	case txns.StreamsDir:
-		if _, err := txns.ParseStreamName(name); err == nil {
+		if _, err := projections.ParseShardName(name); err == nil {
 			return txnsStream(label), nil
 		}
 	case "topics":
