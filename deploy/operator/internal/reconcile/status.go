@@ -22,27 +22,32 @@ const ConditionReady = "Ready"
 
 // Why a resource is ready, or not.
 const (
-	ReasonInSync             = "InSync"
-	ReasonUnreachable        = "ClusterUnreachable"
-	ReasonBusy               = "ClusterBusy"
-	ReasonUnauthorized       = "NotAuthorized"
-	ReasonNotLetIn           = "NotAuthenticated"
-	ReasonNoAuthorizer       = "NoAuthorizer"
-	ReasonRefused            = "Refused"
-	ReasonConfigRefused      = "ConfigRefused"
-	ReasonNameTaken          = "NameTaken"
-	ReasonPartitionDecrease  = "PartitionDecreaseRefused"
-	ReasonSecretMissing      = "SecretMissing"
-	ReasonSecretInvalid      = "SecretInvalid"
-	ReasonSecretOfAnother    = "SecretOfAnother"
-	ReasonOperatorsOwn       = "OperatorsOwnUser"
-	ReasonReserved           = "ReservedUser"
-	ReasonUserExists         = "UserExists"
-	ReasonKubernetesRefused  = "KubernetesRefused"
-	mostEventNote            = 1000 // bytes; an event takes 1024
-	mostMessage              = 4096
-	verdictFinal, comesAgain = true, false
+	ReasonInSync            = "InSync"
+	ReasonUnreachable       = "ClusterUnreachable"
+	ReasonBusy              = "ClusterBusy"
+	ReasonUnauthorized      = "NotAuthorized"
+	ReasonNotLetIn          = "NotAuthenticated"
+	ReasonNoAuthorizer      = "NoAuthorizer"
+	ReasonRefused           = "Refused"
+	ReasonConfigRefused     = "ConfigRefused"
+	ReasonNameTaken         = "NameTaken"
+	ReasonPartitionDecrease = "PartitionDecreaseRefused"
+	ReasonSecretMissing     = "SecretMissing"
+	ReasonSecretInvalid     = "SecretInvalid"
+	ReasonSecretOfAnother   = "SecretOfAnother"
+	ReasonOperatorsOwn      = "OperatorsOwnUser"
+	ReasonReserved          = "ReservedUser"
+	ReasonUserExists        = "UserExists"
+	ReasonKubernetesRefused = "KubernetesRefused"
 )
+
+const (
+	mostEventNote = 1000 // bytes; an event takes 1024
+	mostMessage   = 4096
+)
+
+// Whether what keeps a resource from being ready stays until something changes.
+const verdictFinal, comesAgain = true, false
 
 // verdict is why a resource is not ready, where that is no error of the cluster's. What is
 // final stays so until something changes.

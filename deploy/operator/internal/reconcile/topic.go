@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -48,56 +46,21 @@ func (r *Topics) Start(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("kafkatopic").WithOptions(r.options()).
 		For(&v1alpha1.KafkaTopic{}, ofSpec()).
-		Watches(&v1alpha1.KafkaTopic{}, handler.EnqueueRequestsFromMapFunc(r.rivals), ofSpec()).
+		Watches(&v1alpha1.KafkaTopic{}, handler.EnqueueRequestsFromMapFunc(r.kind().rivals), ofSpec()).
 		Complete(r)
-}
-
-// rivals are other resources for the same topic: one of them may hold it now.
-func (r *Topics) rivals(ctx context.Context, o client.Object) (out []reconcile.Request) {
-	all, err := r.Named(ctx, o.(*v1alpha1.KafkaTopic).KafkaName())
-	if err != nil {
-		return nil // the cache does not fail; the next resync would find them
-	}
-	for i := range all {
-		if all[i].UID != o.GetUID() {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[i])})
-		}
-	}
-	return out
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Topics) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, mostTime)
-	defer cancel()
-	t := &v1alpha1.KafkaTopic{}
-	if err := r.Client.Get(ctx, req.NamespacedName, t); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.holders.gone(req.NamespacedName)
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	old := t.DeepCopy()
-	if t.DeletionTimestamp != nil {
-		return r.delete(ctx, t, old)
-	}
-	return r.finish(ctx, t, old, r.sync(ctx, t, old))
+	return r.kind().look(ctx, req)
 }
 
-func (r *Topics) claim(ctx context.Context, t *v1alpha1.KafkaTopic) error {
-	all, err := r.Named(ctx, t.KafkaName())
-	if err != nil {
-		return err
-	}
-	var others []resource
-	for i := range all {
-		others = append(others, &all[i])
-	}
-	return r.holders.claim(t, others)
+func (r *Topics) kind() *kind[v1alpha1.KafkaTopic, *v1alpha1.KafkaTopic] {
+	return &kind[v1alpha1.KafkaTopic, *v1alpha1.KafkaTopic]{&r.Base, &r.holders, topicFinalizer, r.Named, r.sync, r.drop}
 }
 
 func (r *Topics) sync(ctx context.Context, t, old *v1alpha1.KafkaTopic) error {
-	if err := r.claim(ctx, t); err != nil {
+	if err := r.kind().claim(ctx, t); err != nil {
 		return err
 	}
 	if err := r.setFinalizer(ctx, t, topicFinalizer); err != nil {
@@ -215,20 +178,6 @@ func first(errs []error) error {
 func (s *several) Error() string { return errors.Join(s.errs...).Error() }
 func (s *several) Unwrap() error { return s.errs[0] }
 
-func (r *Topics) delete(ctx context.Context, t, old *v1alpha1.KafkaTopic) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(t, topicFinalizer) || r.holders.hasLeft(t) {
-		return reconcile.Result{}, nil
-	}
-	if err := r.drop(ctx, t); err != nil {
-		return r.finish(ctx, t, old, fmt.Errorf("the deletion waits: %w", err))
-	}
-	if err := r.letGo(ctx, t, topicFinalizer); err != nil {
-		return r.finish(ctx, t, old, err)
-	}
-	r.holders.leave(t)
-	return reconcile.Result{}, nil
-}
-
 // settle finds out what has become of a topic whose creation was asked for, and whose end nobody
 // has seen. It may still be under way, and who asks for one more waits for that one. If there is
 // none by then, the topic that settle makes is all there is. The topic is nil where none can be.
@@ -254,7 +203,7 @@ func (r *Topics) drop(ctx context.Context, t *v1alpha1.KafkaTopic) error {
 	if !t.Held() {
 		return nil // nothing was ever done to the topic for this resource
 	}
-	if err := r.claim(ctx, t); err != nil {
+	if err := r.kind().claim(ctx, t); err != nil {
 		return unlessTaken(err)
 	}
 	if t.Spec.DeletionPolicy == v1alpha1.RetainTopic {

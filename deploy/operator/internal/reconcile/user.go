@@ -2,17 +2,14 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -62,23 +59,9 @@ func (r *Users) Start(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("kafkauser").WithOptions(r.options()).
 		For(&v1alpha1.KafkaUser{}, ofSpec()).
-		Watches(&v1alpha1.KafkaUser{}, handler.EnqueueRequestsFromMapFunc(r.rivals), ofSpec()).
+		Watches(&v1alpha1.KafkaUser{}, handler.EnqueueRequestsFromMapFunc(r.kind().rivals), ofSpec()).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.OnlyMetadata).
 		Complete(r)
-}
-
-// rivals are other resources for the same user: one of them may hold it now.
-func (r *Users) rivals(ctx context.Context, o client.Object) (out []reconcile.Request) {
-	all, err := r.Named(ctx, o.(*v1alpha1.KafkaUser).KafkaName())
-	if err != nil {
-		return nil // the cache does not fail; the next resync would find them
-	}
-	for i := range all {
-		if all[i].UID != o.GetUID() {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[i])})
-		}
-	}
-	return out
 }
 
 // usersOf are the users whose password is in a Secret.
@@ -95,39 +78,18 @@ func (r *Users) usersOf(ctx context.Context, secret client.Object) (out []reconc
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Users) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, mostTime)
-	defer cancel()
-	u := &v1alpha1.KafkaUser{}
-	if err := r.Client.Get(ctx, req.NamespacedName, u); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.holders.gone(req.NamespacedName)
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	old := u.DeepCopy()
-	if u.DeletionTimestamp != nil {
-		return r.delete(ctx, u, old)
-	}
-	return r.finish(ctx, u, old, r.sync(ctx, u, old))
+	return r.kind().look(ctx, req)
 }
 
-func (r *Users) claim(ctx context.Context, u *v1alpha1.KafkaUser) error {
-	all, err := r.Named(ctx, u.KafkaName())
-	if err != nil {
-		return err
-	}
-	var others []resource
-	for i := range all {
-		others = append(others, &all[i])
-	}
-	return r.holders.claim(u, others)
+func (r *Users) kind() *kind[v1alpha1.KafkaUser, *v1alpha1.KafkaUser] {
+	return &kind[v1alpha1.KafkaUser, *v1alpha1.KafkaUser]{&r.Base, &r.holders, userFinalizer, r.Named, r.sync, r.drop}
 }
 
 func (r *Users) sync(ctx context.Context, u, old *v1alpha1.KafkaUser) error {
 	if err := r.notOurs(u.KafkaName()); err != nil {
 		return err
 	}
-	if err := r.claim(ctx, u); err != nil {
+	if err := r.kind().claim(ctx, u); err != nil {
 		return err
 	}
 	if err := r.unlessThere(ctx, u); err != nil {
@@ -257,27 +219,13 @@ func (r *Users) removePassword(ctx context.Context, u *v1alpha1.KafkaUser) error
 	return nil
 }
 
-func (r *Users) delete(ctx context.Context, u, old *v1alpha1.KafkaUser) (reconcile.Result, error) {
-	if !controllerutil.ContainsFinalizer(u, userFinalizer) || r.holders.hasLeft(u) {
-		return reconcile.Result{}, nil
-	}
-	if err := r.drop(ctx, u); err != nil {
-		return r.finish(ctx, u, old, fmt.Errorf("the deletion waits: %w", err))
-	}
-	if err := r.letGo(ctx, u, userFinalizer); err != nil {
-		return r.finish(ctx, u, old, err)
-	}
-	r.holders.leave(u)
-	return reconcile.Result{}, nil
-}
-
 // drop takes away what the user has. Its password goes first: what is denied to it stays
 // denied until nobody can be it.
 func (r *Users) drop(ctx context.Context, u *v1alpha1.KafkaUser) error {
 	if !u.Held() || r.notOurs(u.KafkaName()) != nil {
 		return nil // nothing was ever done to the user for this resource, or is now
 	}
-	if err := r.claim(ctx, u); err != nil {
+	if err := r.kind().claim(ctx, u); err != nil {
 		return unlessTaken(err)
 	}
 	if err := r.removePassword(ctx, u); err != nil {
