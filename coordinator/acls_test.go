@@ -20,7 +20,7 @@ func aclFor(name string) projections.ACL {
 func TestAlterACLs(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	alter := func(created, deleted []projections.ACL) error {
 		return b.AlterACLs(c, func(*projections.Cluster) ([]projections.ACL, []projections.ACL, error) { return created, deleted, nil })
 	}

@@ -51,7 +51,7 @@ func limited(opt Options) Options {
 // takes reports whether partition 0 takes a batch of some 2,000 bytes.
 func takes(t *testing.T, b *Broker, id projections.TopicID) bool {
 	t.Helper()
-	_, err := produce(ctx(t, 5*time.Second), b, id, strings.Repeat("x", 2000))
+	_, err := produce(ctx(t, time.Minute), b, id, strings.Repeat("x", 2000))
 	if err != nil && !errors.Is(err, kerr.MessageTooLarge) {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestAlterActsBeforeItIsAnswered(t *testing.T) {
 	b := start(t, v, limited(options(t)))
 	topic := create(t, b, "a", 1)
 	other := create(t, b, "b", 1)
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	for i, step := range []struct {
 		alter       func() error
 		mine, their bool // what each takes afterwards
@@ -99,12 +99,12 @@ func TestAlterWhilePartitionOpens(t *testing.T) {
 	b := start(t, v, opt)
 	made := make(chan error, 1)
 	go func() {
-		_, err := b.CreateTopic(ctx0(20*time.Second), TopicSpec{Name: "a", Partitions: 1}, false)
+		_, err := b.CreateTopic(ctx0(time.Minute), TopicSpec{Name: "a", Partitions: 1}, false)
 		made <- err
 	}()
 	<-at
 	id := b.View().Topic("a").ID
-	err := b.AlterTopicConfigs(ctx(t, 5*time.Second), id, setTo("max.message.bytes", "1000"), false)
+	err := b.AlterTopicConfigs(ctx(t, time.Minute), id, setTo("max.message.bytes", "1000"), false)
 	close(gate)
 	if err := errors.Join(err, <-made); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestAlterRefusals(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	topic := create(t, b, "a", 1)
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	refusal := errors.New("no")
 	refuse := func(*projections.Cluster, map[string]string) (map[string]string, error) {
 		return nil, fmt.Errorf("%w: %w", kerr.PolicyViolation, refusal)
@@ -150,7 +150,7 @@ func TestAltersDoNotOverwriteEachOther(t *testing.T) {
 	b := start(t, v, options(t))
 	topic := create(t, b, "a", 1)
 	together(20, func(i int) {
-		if err := b.AlterTopicConfigs(ctx0(20*time.Second), topic.ID, addItem(fmt.Sprintf("%d:1", i)), false); err != nil {
+		if err := b.AlterTopicConfigs(ctx0(time.Minute), topic.ID, addItem(fmt.Sprintf("%d:1", i)), false); err != nil {
 			t.Error(err)
 		}
 	})
@@ -170,7 +170,7 @@ func TestAlterGroup(t *testing.T) {
 	dir := t.TempDir()
 	v, f := mount(t, dir)
 	b := start(t, v, options(t))
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	for _, only := range []bool{true, false} {
 		if err := b.AlterGroupConfigs(c, "g", setTo("consumer.session.timeout.ms", "50000"), only); err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestCreatePartitions(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	topic := create(t, b, "a", 2)
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	for _, only := range []bool{true, false} {
 		wantCode(t, "unknown", b.CreatePartitions(c, projections.TopicID{9}, 3, only), kerr.UnknownTopicOrPartition)
 		for _, n := range []int32{-1, 0, 1, 2, projections.MaxPartitions + 1} {
@@ -239,7 +239,7 @@ func TestGrowthThatFails(t *testing.T) {
 			}
 			return nil
 		})
-		err := b.CreatePartitions(ctx(t, 10*time.Second), topic.ID, 3, false)
+		err := b.CreatePartitions(ctx(t, time.Minute), topic.ID, 3, false)
 		f.heal()
 		wantCode(t, name, err, kerr.KafkaStorageError)
 		if got := len(b.View().TopicByID(topic.ID).Partitions); got != 1 {
@@ -254,7 +254,7 @@ func TestGrowthThatFails(t *testing.T) {
 	}
 	v2, _ := mount(t, dir)
 	b2 := start(t, v2, options(t))
-	if err := b2.CreatePartitions(ctx(t, 10*time.Second), topic.ID, 3, false); err != nil {
+	if err := b2.CreatePartitions(ctx(t, time.Minute), topic.ID, 3, false); err != nil {
 		t.Fatal(err)
 	}
 	for i := range int32(3) {
@@ -275,12 +275,12 @@ func TestDeleteWhileGrowing(t *testing.T) {
 		var grown atomic.Bool
 		together(2, func(i int) {
 			if i == 0 {
-				if err := b.DeleteTopic(ctx0(20*time.Second), topic.ID); err != nil {
+				if err := b.DeleteTopic(ctx0(time.Minute), topic.ID); err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			err := b.CreatePartitions(ctx0(20*time.Second), topic.ID, 6, false)
+			err := b.CreatePartitions(ctx0(time.Minute), topic.ID, 6, false)
 			grown.Store(err == nil)
 			if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 				t.Errorf("grown while deleted: %v", err)
@@ -298,7 +298,7 @@ func TestAlterClientMetrics(t *testing.T) {
 	dir := t.TempDir()
 	v, f := mount(t, dir)
 	b := start(t, v, options(t))
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	for _, only := range []bool{true, false} {
 		if err := b.AlterClientMetrics(c, "m", setTo("interval.ms", "1000"), only); err != nil {
 			t.Fatal(err)
@@ -327,7 +327,7 @@ func TestAlterReachesTheCleaner(t *testing.T) {
 		return partition.CleanerOptions{Threads: 1 + len(view.BrokerConfigs(""))}
 	}
 	b := start(t, v, opt)
-	if err := b.AlterBrokerConfigs(ctx(t, 20*time.Second), "", setTo("log.cleaner.threads", "2"), false); err != nil {
+	if err := b.AlterBrokerConfigs(ctx(t, time.Minute), "", setTo("log.cleaner.threads", "2"), false); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.CleanerStats().Threads; got != 2 {

@@ -107,110 +107,116 @@ func lateChange(t *testing.T, a *member) (answer chan error, heal func()) {
 // for longer than the lease. Another is elected and changes things; the late entry is not
 // acknowledged, and nobody ever sees it.
 func TestLateEntryOfADeposedController(t *testing.T) {
-	c, s := newCluster(t), &leaseServer{}
-	first := s.client("1")
-	a := c.join(1, first.of)
-	b := c.join(2, s.client("2").of)
-	create(t, a.Broker, "a", 4)
-	c.settled(a, b)
-	answer, heal := lateChange(t, a)
-	first.blocked.Store(true)
-	eventually(t, "the other is controller", b.IsController)
-	create(t, b.Broker, "next", 2)
-	newest := b.Shown()
-	select {
-	case err := <-answer:
-		if err == nil {
-			t.Fatal("a change is done whose entry hangs")
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		s := &leaseServer{}
+		first := s.client("1")
+		a := c.join(1, first.of)
+		b := c.join(2, s.client("2").of)
+		create(t, a.Broker, "a", 4)
+		c.settled(a, b)
+		answer, heal := lateChange(t, a)
+		first.blocked.Store(true)
+		eventually(t, "the other is controller", b.IsController)
+		create(t, b.Broker, "next", 2)
+		newest := b.Shown()
+		select {
+		case err := <-answer:
+			if err == nil {
+				t.Fatal("a change is done whose entry hangs")
+			}
+			answer <- err
+		default:
 		}
-		answer <- err
-	default:
-	}
-	heal()
-	wantCode(t, "the late change", <-answer, kerr.NotController)
-	first.blocked.Store(false)
-	c.settled(a, b)
-	if !b.IsController() || b.Shown().Less(newest) {
-		t.Errorf("controller %v, shown %v, was %v", b.IsController(), b.Shown(), newest)
-	}
-	for _, m := range []*member{a, b} {
-		if m.View().Topic("late") != nil || m.View().Topic("next") == nil {
-			t.Errorf("broker %d shows the late entry, or not the one that counts", m.opt.NodeID)
+		heal()
+		wantCode(t, "the late change", <-answer, kerr.NotController)
+		first.blocked.Store(false)
+		c.settled(a, b)
+		if !b.IsController() || b.Shown().Less(newest) {
+			t.Errorf("controller %v, shown %v, was %v", b.IsController(), b.Shown(), newest)
 		}
-	}
+		for _, m := range []*member{a, b} {
+			if m.View().Topic("late") != nil || m.View().Topic("next") == nil {
+				t.Errorf("broker %d shows the late entry, or not the one that counts", m.opt.NodeID)
+			}
+		}
+	})
 }
 
 // K-02: nobody reaches the API server, and nobody takes the controller's place. From its
 // renew deadline on nothing that it began is acknowledged all the same. When the server is
 // back the same broker is controller again, and nothing has moved.
 func TestLateEntryWithoutASuccessor(t *testing.T) {
-	c, s := newCluster(t), &leaseServer{}
-	ways := []*leaseClient{s.client("1"), s.client("2")}
-	a := c.join(1, ways[0].of)
-	b := c.join(2, ways[1].of)
-	topic := create(t, a.Broker, "a", 4)
-	c.settled(a, b)
-	before := places(a.View().TopicByID(topic.ID))
-	answer, heal := lateChange(t, a)
-	for _, w := range ways {
-		w.blocked.Store(true)
-	}
-	eventually(t, "nobody is controller", func() bool { return !a.IsController() })
-	heal()
-	wantCode(t, "the late change", <-answer, kerr.NotController)
-	for i := range int32(4) { // K-01: without a controller leaders lead
-		if _, err := put(ctx(t, 10*time.Second), topic.ID, i, "x", a, b); err != nil {
-			t.Errorf("partition %d: %v", i, err)
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		s := &leaseServer{}
+		ways := []*leaseClient{s.client("1"), s.client("2")}
+		a := c.join(1, ways[0].of)
+		b := c.join(2, ways[1].of)
+		topic := create(t, a.Broker, "a", 4)
+		c.settled(a, b)
+		before := places(a.View().TopicByID(topic.ID))
+		answer, heal := lateChange(t, a)
+		for _, w := range ways {
+			w.blocked.Store(true)
 		}
-	}
-	if _, err := b.CreateTopic(ctx(t, 300*time.Millisecond), TopicSpec{Name: "none", Partitions: 1}, false); err == nil {
-		t.Error("there is no controller, and a topic is made")
-	}
-	for _, w := range ways {
-		w.blocked.Store(false)
-	}
-	eventually(t, "the same is controller again", a.IsController)
-	c.settled(a, b)
-	if b.IsController() || places(a.View().TopicByID(topic.ID)) != before {
-		t.Errorf("the outage has moved something: %v, was %v", places(a.View().TopicByID(topic.ID)), before)
-	}
+		eventually(t, "nobody is controller", func() bool { return !a.IsController() })
+		heal()
+		wantCode(t, "the late change", <-answer, kerr.NotController)
+		for i := range int32(4) { // K-01: without a controller leaders lead
+			if _, err := put(ctx(t, time.Minute), topic.ID, i, "x", a, b); err != nil {
+				t.Errorf("partition %d: %v", i, err)
+			}
+		}
+		if _, err := b.CreateTopic(ctx(t, 300*time.Millisecond), TopicSpec{Name: "none", Partitions: 1}, false); err == nil {
+			t.Error("there is no controller, and a topic is made")
+		}
+		for _, w := range ways {
+			w.blocked.Store(false)
+		}
+		eventually(t, "the same is controller again", a.IsController)
+		c.settled(a, b)
+		if b.IsController() || places(a.View().TopicByID(topic.ID)) != before {
+			t.Errorf("the outage has moved something: %v, was %v", places(a.View().TopicByID(topic.ID)), before)
+		}
+	})
 }
 
 // A controller leaves, having handed over all that it led, and its address leads nowhere. The
 // next one, before it takes it for dead, gives it nothing to make things even, and its own
 // agent does not go on waiting for the old address.
 func TestControllerThatLeftIsGivenNothing(t *testing.T) {
-	c, s := newCluster(t), &leaseServer{}
-	usual := func(o *Options) { o.HeartbeatInterval, o.SessionTimeout = 2*time.Second, 9*time.Second }
-	a := c.join(1, s.client("1").of, usual)
-	b, d := c.join(2, s.client("2").of, usual), c.join(3, s.client("3").of, usual)
-	topic := create(t, a.Broker, "a", 12)
-	c.settled(a, b, d)
-	if !a.IsController() {
-		t.Fatal("the first is not controller")
-	}
-	if err := a.Retire(ctx(t, 20*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	stop(t, a.Broker)
-	c.net.vanish(a.port)
-	began := time.Now()
-	given := false
-	eventually(t, "it is fenced", func() bool {
-		v := b.View()
-		given = given || leaders(b.Broker)[1] > 0
-		return !v.Alive(1)
-	})
-	if given {
-		t.Error("who has left was given something")
-	}
-	c.settled(b, d)
-	t.Logf("fenced and even after %v", time.Since(began))
-	for i := range int32(12) {
-		if _, err := put(ctx(t, 10*time.Second), topic.ID, i, "x", b, d); err != nil {
-			t.Errorf("partition %d: %v", i, err)
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		s := &leaseServer{}
+		usual := func(o *Options) { o.HeartbeatInterval, o.SessionTimeout = 2*time.Second, 9*time.Second }
+		a := c.join(1, s.client("1").of, usual)
+		b, d := c.join(2, s.client("2").of, usual), c.join(3, s.client("3").of, usual)
+		topic := create(t, a.Broker, "a", 12)
+		c.settled(a, b, d)
+		if !a.IsController() {
+			t.Fatal("the first is not controller")
 		}
-	}
+		if err := a.Retire(ctx(t, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		stop(t, a.Broker)
+		c.net.vanish(a.port)
+		began := time.Now()
+		given := false
+		eventually(t, "it is fenced", func() bool {
+			v := b.View()
+			given = given || leaders(b.Broker)[1] > 0
+			return !v.Alive(1)
+		})
+		if given {
+			t.Error("who has left was given something")
+		}
+		c.settled(b, d)
+		t.Logf("fenced and even after %v", time.Since(began))
+		for i := range int32(12) {
+			if _, err := put(ctx(t, time.Minute), topic.ID, i, "x", b, d); err != nil {
+				t.Errorf("partition %d: %v", i, err)
+			}
+		}
+	})
 }
 
 // places are the leaders of a topic of four partitions, with their epochs.
@@ -222,28 +228,30 @@ func places(t *projections.Topic) (out [4]projections.Partition) {
 // K-01: the API server is away when a broker starts. With others that serve it is no more
 // than late: it is let in when there is a controller again. What they lead is served.
 func TestStartWithoutTheElection(t *testing.T) {
-	c, s := newCluster(t), &leaseServer{}
-	ways := []*leaseClient{s.client("1"), s.client("2")}
-	a := c.join(1, ways[0].of)
-	topic := create(t, a.Broker, "a", 4)
-	c.settled(a)
-	for _, w := range ways {
-		w.blocked.Store(true)
-	}
-	eventually(t, "nobody is controller", func() bool { return !a.IsController() })
-	for i := range int32(4) {
-		if _, err := put(ctx(t, 10*time.Second), topic.ID, i, "x", a); err != nil {
-			t.Errorf("partition %d: %v", i, err)
-		}
-	}
-	back := time.AfterFunc(time.Second, func() {
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		s := &leaseServer{}
+		ways := []*leaseClient{s.client("1"), s.client("2")}
+		a := c.join(1, ways[0].of)
+		topic := create(t, a.Broker, "a", 4)
+		c.settled(a)
 		for _, w := range ways {
-			w.blocked.Store(false)
+			w.blocked.Store(true)
+		}
+		eventually(t, "nobody is controller", func() bool { return !a.IsController() })
+		for i := range int32(4) {
+			if _, err := put(ctx(t, time.Minute), topic.ID, i, "x", a); err != nil {
+				t.Errorf("partition %d: %v", i, err)
+			}
+		}
+		back := time.AfterFunc(time.Second, func() {
+			for _, w := range ways {
+				w.blocked.Store(false)
+			}
+		})
+		defer back.Stop()
+		c.settled(a, c.join(2, ways[1].of))
+		if !a.IsController() {
+			t.Error("the newcomer has become controller")
 		}
 	})
-	defer back.Stop()
-	c.settled(a, c.join(2, ways[1].of))
-	if !a.IsController() {
-		t.Error("the newcomer has become controller")
-	}
 }

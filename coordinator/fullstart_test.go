@@ -61,7 +61,7 @@ func TestStartWaitsForRoom(t *testing.T) {
 				}
 				return nil
 			})
-			why, result, started := begin(ctx(t, 20*time.Second), v, options(t))
+			why, result, started := begin(ctx(t, time.Minute), v, options(t))
 			eventually(t, "it tells what it waits for", func() bool { return waits(why) })
 			n := tries.Load()
 			eventually(t, "it tries again", func() bool { return tries.Load() > n+3 })
@@ -73,7 +73,7 @@ func TestStartWaitsForRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := started.Load()
-			t.Cleanup(func() { _ = b.Stop(ctx0(10 * time.Second)) })
+			t.Cleanup(func() { _ = b.Stop(ctx0(time.Minute)) })
 			if w := why.Load(); *w != nil {
 				t.Errorf("it still waits: %v", *w)
 			}
@@ -93,7 +93,7 @@ func TestStartThatWaitsCanEnd(t *testing.T) {
 		}
 		return nil
 	})
-	c, cancel := context.WithCancel(ctx(t, 20*time.Second))
+	c, cancel := context.WithCancel(ctx(t, time.Minute))
 	why, result, _ := begin(c, v, options(t))
 	eventually(t, "it waits", func() bool { return waits(why) })
 	cancel()
@@ -101,7 +101,7 @@ func TestStartThatWaitsCanEnd(t *testing.T) {
 		t.Errorf("it ends with %v", err)
 	}
 
-	why, result, _ = begin(ctx(t, 20*time.Second), v, options(t))
+	why, result, _ = begin(ctx(t, time.Minute), v, options(t))
 	eventually(t, "it waits", func() bool { return waits(why) })
 	f.set(always(syscall.EROFS))
 	if err := <-result; !errors.Is(err, syscall.EROFS) {
@@ -155,12 +155,12 @@ func TestStartOnAFullFileSystem(t *testing.T) {
 	v, _ := mount(t, sub)
 	b := start(t, v, options(t))
 	topic := create(t, b, "a", 1)
-	if _, err := produce(ctx(t, 5*time.Second), b, topic.ID, "kept"); err != nil {
+	if _, err := produce(ctx(t, time.Minute), b, topic.ID, "kept"); err != nil {
 		t.Fatal(err)
 	}
 	stop(t, b)
 	hog := hogAll(t, sub)
-	why, result, started := begin(ctx(t, 30*time.Second), v, options(t))
+	why, result, started := begin(ctx(t, time.Minute), v, options(t))
 	eventually(t, "it waits", func() bool { return waits(why) })
 	if err := os.Truncate(hog, size(t, hog)-startRoom/2); err != nil { // not enough
 		t.Fatal(err)
@@ -172,9 +172,9 @@ func TestStartOnAFullFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = started.Load()
-	t.Cleanup(func() { _ = b.Stop(ctx0(10 * time.Second)) })
+	t.Cleanup(func() { _ = b.Stop(ctx0(time.Minute)) })
 	eventually(t, "records are served and taken", func() bool {
-		off, err := produce(ctx(t, time.Second), b, topic.ID, "next")
+		off, err := produce(ctx(t, time.Minute), b, topic.ID, "next")
 		return err == nil && off == 1
 	})
 }

@@ -103,6 +103,9 @@ func (f *faulty) SyncDir(name string) error {
 	return f.DirFS.SyncDir(name)
 }
 
+// distant is a file system that no host watches, as those are that others write to.
+type distant struct{ substrate.FS }
+
 type faultyFile struct {
 	substrate.File
 	f    *faulty
@@ -151,7 +154,7 @@ func mount(t *testing.T, dir string) (*substrate.Volume, *faulty) {
 }
 
 func options(t *testing.T) Options {
-	return Options{NodeID: 1, Peers: &network{}, LeaseRetry: 100 * time.Millisecond, Host: "h", CheckInterval: 50 * time.Millisecond,
+	return Options{NodeID: 1, Peers: &network{}, LeaseDuration: time.Minute, RenewDeadline: 30 * time.Second, LeaseRetry: 100 * time.Millisecond, Host: "h", CheckInterval: 50 * time.Millisecond,
 		Listeners: []projections.Listener{{Name: "PLAINTEXT", Host: "h", Port: 9092}},
 		Log:       slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 }
@@ -168,17 +171,17 @@ func (l logTo) Write(b []byte) (int, error) {
 
 func start(t *testing.T, v *substrate.Volume, opt Options) *Broker {
 	t.Helper()
-	b, err := Start(ctx(t, 10*time.Second), v, opt)
+	b, err := Start(ctx(t, time.Minute), v, opt)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	t.Cleanup(func() { _ = b.Stop(ctx0(10 * time.Second)) })
+	t.Cleanup(func() { _ = b.Stop(ctx0(time.Minute)) })
 	return b
 }
 
 func stop(t *testing.T, b *Broker) {
 	t.Helper()
-	if err := b.Stop(ctx0(10 * time.Second)); err != nil {
+	if err := b.Stop(ctx0(time.Minute)); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
 }
@@ -207,7 +210,7 @@ func ctx0(d time.Duration) context.Context {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}
@@ -218,7 +221,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // elected broker loses its lease.
 func create(t *testing.T, b *Broker, name string, partitions int32) *projections.Topic {
 	t.Helper()
-	c := ctx(t, 20*time.Second)
+	c := ctx(t, time.Minute)
 	for asked := 0; ; asked++ {
 		topic, err := b.CreateTopic(c, TopicSpec{Name: name, Partitions: partitions}, false)
 		switch {

@@ -22,7 +22,7 @@ func TestLeftoverThatIsStillBeingBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Seal(ctx(t, 5*time.Second), old.ID()); err != nil {
+	if err := v.Seal(ctx(t, time.Minute), old.ID()); err != nil {
 		t.Fatal(err)
 	}
 	topicDir := filepath.Join(dir, "topics", topic.ID.String())
@@ -44,14 +44,14 @@ func TestLeftoverThatIsStillBeingBuilt(t *testing.T) {
 		}
 		return nil
 	})
-	if err := b.CreatePartitions(ctx(t, 10*time.Second), topic.ID, 2, false); err != nil {
+	if err := b.CreatePartitions(ctx(t, time.Minute), topic.ID, 2, false); err != nil {
 		t.Error(err)
 	}
 	if placed.Load() {
 		t.Fatal("a directory was renamed into place of which a part was removed")
 	}
 	mustPartition(t, b, topic.ID, 1)
-	if err := old.Close(ctx(t, 5*time.Second)); err != nil {
+	if err := old.Close(ctx(t, time.Minute)); err != nil {
 		t.Error(err)
 	}
 }

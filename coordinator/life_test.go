@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func TestStartStopStart(t *testing.T) {
 	b := start(t, v, options(t))
 	topic := create(t, b, "orders", 3)
 	for i := range 3 {
-		if off, err := produce(ctx(t, 5*time.Second), b, topic.ID, "x"); err != nil || off != int64(i) {
+		if off, err := produce(ctx(t, time.Minute), b, topic.ID, "x"); err != nil || off != int64(i) {
 			t.Fatalf("offset %d, %v; want %d", off, err, i)
 		}
 	}
@@ -37,11 +38,11 @@ func TestStartStopStart(t *testing.T) {
 	if err := b.Err(); err != nil {
 		t.Fatalf("ended with %v", err)
 	}
-	_, err := b.CreateTopic(ctx(t, time.Second), TopicSpec{Name: "late", Partitions: 1}, false)
+	_, err := b.CreateTopic(ctx(t, time.Minute), TopicSpec{Name: "late", Partitions: 1}, false)
 	wantCode(t, "create after stop", err, kerr.NotController)
-	_, _, err = b.AllocateProducerIDs(ctx(t, time.Second))
+	_, _, err = b.AllocateProducerIDs(ctx(t, time.Minute))
 	wantCode(t, "producer IDs after stop", err, kerr.NotController)
-	wantCode(t, "Fresh after stop", b.Fresh(ctx(t, time.Second), time.Hour), kerr.NotLeaderForPartition)
+	wantCode(t, "Fresh after stop", b.Fresh(ctx(t, time.Minute), time.Hour), kerr.NotLeaderForPartition)
 
 	v2, _ := mount(t, dir)
 	b2 := start(t, v2, options(t))
@@ -77,37 +78,40 @@ func TestStopLeavesNothingToSeal(t *testing.T) {
 	}
 }
 
+// Nothing is waited for but the volume.
 func TestStopIsQuick(t *testing.T) {
-	v, _ := mount(t, t.TempDir())
-	b := start(t, v, options(t))
-	create(t, b, "wide", 100)
-	began := time.Now()
-	stop(t, b)
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("stop with 100 partitions took %v", d)
-	}
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		b := c.join(1).Broker
+		create(t, b, "wide", 100)
+		began := time.Now()
+		stop(t, b)
+		if d := time.Since(began); d > 100*time.Millisecond {
+			t.Errorf("stop with 100 partitions took %v", d)
+		}
+	})
 }
 
 func TestStartAfterKillWaitsForNobody(t *testing.T) {
-	dir := t.TempDir()
-	v, f := mount(t, dir)
-	b := start(t, v, options(t))
-	topic := create(t, b, "a", 4)
-	if _, err := produce(ctx(t, 5*time.Second), b, topic.ID, "x"); err != nil {
-		t.Fatal(err)
-	}
-	kill(t, b, f)
-
-	v2, _ := mount(t, dir)
-	began := time.Now()
-	b2 := start(t, v2, options(t))
-	eventually(t, "ready", b2.Ready)
-	if d := time.Since(began); d > 3*time.Second {
-		t.Errorf("it took %v", d)
-	}
-	if _, hw, _ := mustPartition(t, b2, topic.ID, 0).Offsets(); hw != 1 {
-		t.Errorf("high watermark %d, want 1", hw)
-	}
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		long := func(o *Options) {
+			o.LeaseDuration, o.RenewDeadline, o.SessionTimeout, o.StartGrace = time.Hour, time.Minute, time.Hour, time.Hour
+		}
+		a := c.join(1, long)
+		topic := create(t, a.Broker, "a", 4)
+		if _, err := produce(ctx(t, time.Minute), a.Broker, topic.ID, "x"); err != nil {
+			t.Fatal(err)
+		}
+		c.kill(a)
+		began := time.Now()
+		b := c.join(1, long)
+		eventually(t, "ready", b.Ready)
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("it took %v", d)
+		}
+		if _, hw, _ := mustPartition(t, b.Broker, topic.ID, 0).Offsets(); hw != 1 {
+			t.Errorf("high watermark %d, want 1", hw)
+		}
+	})
 }
 
 // Z-04: two processes with one identity on one directory.
@@ -117,7 +121,8 @@ func TestNewcomerFencesTheOlder(t *testing.T) {
 	a := start(t, v, options(t))
 	topic := create(t, a, "a", 1)
 
-	var taken [1 << 14]atomic.Int32 // how often an offset was acknowledged
+	var mu sync.Mutex
+	taken := map[int64]int{} // how often an offset was acknowledged
 	quit := make(chan struct{})
 	var acked atomic.Int64
 	writer := func(b *Broker) {
@@ -127,8 +132,10 @@ func TestNewcomerFencesTheOlder(t *testing.T) {
 				return
 			default:
 			}
-			if off, err := produce(ctx0(5*time.Second), b, topic.ID, "x"); err == nil {
-				taken[off].Add(1)
+			if off, err := produce(ctx0(time.Minute), b, topic.ID, "x"); err == nil {
+				mu.Lock()
+				taken[off]++
+				mu.Unlock()
 				acked.Add(1)
 			} else {
 				time.Sleep(time.Millisecond)
@@ -145,7 +152,7 @@ func TestNewcomerFencesTheOlder(t *testing.T) {
 	go func() { defer close(done2); together(2, func(int) { writer(b) }) }()
 	select {
 	case <-a.Done():
-	case <-time.After(2 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the older process goes on")
 	}
 	if !errors.Is(a.Err(), substrate.ErrFenced) {
@@ -158,38 +165,41 @@ func TestNewcomerFencesTheOlder(t *testing.T) {
 	<-done
 	<-done2
 	_, hw, _ := mustPartition(t, b, topic.ID, 0).Offsets()
-	for off := range taken {
-		if k := taken[off].Load(); k > 1 || k == 1 && int64(off) >= hw {
+	for off, k := range taken {
+		if k > 1 || off >= hw {
 			t.Fatalf("offset %d was acknowledged %d times; the high watermark is %d", off, k, hw)
 		}
 	}
 	if _, err := a.Partition(topic.ID, 0); err == nil {
 		t.Error("the older process still serves the partition")
 	}
-	wantCode(t, "CheckFresh of the older", a.CheckFresh(ctx(t, time.Second)), kerr.NotLeaderForPartition)
-	_, err := a.CreateTopic(ctx(t, time.Second), TopicSpec{Name: "b", Partitions: 1}, false)
+	wantCode(t, "CheckFresh of the older", a.CheckFresh(ctx(t, time.Minute)), kerr.NotLeaderForPartition)
+	_, err := a.CreateTopic(ctx(t, time.Minute), TopicSpec{Name: "b", Partitions: 1}, false)
 	wantCode(t, "create on the older", err, kerr.NotController)
-	if err := b.CheckFresh(ctx(t, time.Second)); err != nil {
+	if err := b.CheckFresh(ctx(t, time.Minute)); err != nil {
 		t.Errorf("CheckFresh of the newcomer: %v", err)
 	}
 }
 
-// An idle process notices too.
+// An idle process notices too, at its next look.
 func TestIdleProcessNoticesItsFence(t *testing.T) {
-	dir := t.TempDir()
-	v, _ := mount(t, dir)
-	a := start(t, v, options(t))
-	v2, _ := mount(t, dir)
-	start(t, v2, options(t))
-	select {
-	case <-a.Done():
-	case <-time.After(2 * time.Second):
-		t.Fatal("it goes on")
-	}
-	if !errors.Is(a.Err(), substrate.ErrFenced) {
-		t.Fatalf("ended with %v", a.Err())
-	}
-	stop(t, a)
+	inFakeTime(t, func(t *testing.T, c *cluster) {
+		a := c.join(1)
+		c.join(1)
+		began := time.Now()
+		select {
+		case <-a.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("it goes on")
+		}
+		if d := time.Since(began); d > a.opt.CheckInterval {
+			t.Errorf("it went on for %v", d)
+		}
+		if !errors.Is(a.Err(), substrate.ErrFenced) {
+			t.Fatalf("ended with %v", a.Err())
+		}
+		stop(t, a.Broker)
+	})
 }
 
 func TestManyNewcomersLeaveOne(t *testing.T) {
@@ -203,7 +213,7 @@ func TestManyNewcomersLeaveOne(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		b, err := Start(ctx0(10*time.Second), v, options(t))
+		b, err := Start(ctx0(time.Minute), v, options(t))
 		if err != nil && !errors.Is(err, substrate.ErrFenced) {
 			t.Errorf("start: %v", err)
 		}
@@ -212,7 +222,7 @@ func TestManyNewcomersLeaveOne(t *testing.T) {
 	t.Cleanup(func() {
 		for _, b := range brokers {
 			if b != nil {
-				_ = b.Stop(ctx0(5 * time.Second))
+				_ = b.Stop(ctx0(time.Minute))
 			}
 		}
 	})
@@ -236,7 +246,7 @@ func TestProducerIDsAreNeverReused(t *testing.T) {
 		b := start(t, v, options(t))
 		firsts := make([]int64, 4)
 		together(len(firsts), func(i int) {
-			first, n, err := b.AllocateProducerIDs(ctx0(5 * time.Second))
+			first, n, err := b.AllocateProducerIDs(ctx0(time.Minute))
 			if err != nil || n != 1000 {
 				t.Errorf("block of %d: %v", n, err)
 			}
@@ -272,7 +282,7 @@ func TestStartOnASickVolume(t *testing.T) {
 				}
 				return nil
 			})
-			_, err := Start(ctx(t, 10*time.Second), v, options(t))
+			_, err := Start(ctx(t, time.Minute), v, options(t))
 			if err == nil || !errors.Is(err, tc.err) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), dir) {
 				t.Fatalf("start: %v", err)
 			}
@@ -293,7 +303,7 @@ func TestLostMetadataIsNotBegunAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	v2, _ := mount(t, dir)
-	_, err := Start(ctx(t, 5*time.Second), v2, options(t))
+	_, err := Start(ctx(t, time.Minute), v2, options(t))
 	if err == nil || !strings.Contains(err.Error(), topic.ID.String()) {
 		t.Fatalf("start over topics without metadata: %v", err)
 	}
@@ -322,8 +332,8 @@ func TestViewGoesForwardOnly(t *testing.T) {
 		}
 	}()
 	together(8, func(i int) {
-		_, _, _ = b.AllocateProducerIDs(ctx0(5 * time.Second))
-		if _, err := b.CreateTopic(ctx0(10*time.Second), TopicSpec{Name: fmt.Sprintf("t%d", i), Partitions: 1}, false); err != nil {
+		_, _, _ = b.AllocateProducerIDs(ctx0(time.Minute))
+		if _, err := b.CreateTopic(ctx0(time.Minute), TopicSpec{Name: fmt.Sprintf("t%d", i), Partitions: 1}, false); err != nil {
 			t.Errorf("create: %v", err)
 		}
 	})

@@ -49,11 +49,11 @@ func TestLostEpochIsNotGoneOnFrom(t *testing.T) {
 			before := tree(t, dir)
 			v, _ := mount(t, dir)
 			began := time.Now()
-			b, err := Start(ctx(t, 10*time.Second), v, options(t))
+			b, err := Start(ctx(t, time.Minute), v, options(t))
 			if err == nil {
 				stop(t, b)
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.want) || time.Since(began) > 8*time.Second {
+			if err == nil || !strings.Contains(err.Error(), tc.want) || time.Since(began) > 30*time.Second {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 			if after := tree(t, dir); !maps.Equal(before, after) {
@@ -74,12 +74,12 @@ func TestClaimNamesALostClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close(ctx0(5 * time.Second))
+	defer s.Close(ctx0(time.Minute))
 	lost := substrate.ClaimPath(clusterStream(v), 1)
 	if err := v.Remove(lost); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Claim(ctx(t, 10*time.Second), clusterStream(v), 2)
+	_, err = s.Claim(ctx(t, time.Minute), clusterStream(v), 2)
 	var damage *substrate.DamageError
 	if !errors.As(err, &damage) || damage.File != lost || !lasting(err) {
 		t.Errorf("claim above an epoch without a claim: %v", err)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -56,209 +57,220 @@ func ballast(dir string) bool {
 
 // Below storage.min.free.bytes records are refused, and nothing else is.
 func TestRecordsAreRefusedWhileThereIsLittleRoom(t *testing.T) {
-	dir := t.TempDir()
-	v, r := mountRoomy(t, dir, 1<<30)
-	b := start(t, v, spaceOptions(t))
-	eventually(t, "there is a ballast", func() bool { return ballast(dir) })
-	topic := create(t, b, "a", 1)
-	p := mustPartition(t, b, topic.ID, 0)
-	if _, err := produce(ctx(t, 5*time.Second), b, topic.ID, "x"); err != nil {
-		t.Fatal(err)
-	}
-	r.free.Store(60 << 20)
-	eventually(t, "records are refused", func() bool { return b.space.room(0) != nil })
-	_, err := produce(ctx(t, 5*time.Second), b, topic.ID, "y")
-	wantCode(t, "produce", err, kerr.KafkaStorageError)
-	if !strings.Contains(err.Error(), "storage.min.free.bytes") {
-		t.Errorf("the error does not tell why: %v", err)
-	}
-	if _, err := p.Read(ctx(t, 5*time.Second), 0, 100, true); err != nil {
-		t.Errorf("read: %v", err)
-	}
-	other := create(t, b, "b", 1)
-	if err := b.DeleteTopic(ctx(t, 5*time.Second), other.ID); err != nil {
-		t.Error(err)
-	}
-	if !ballast(dir) {
-		t.Error("the ballast is given up while there is room")
-	}
-	r.free.Store(1 << 30)
-	eventually(t, "records are taken", func() bool { _, err := produce(ctx(t, time.Second), b, topic.ID, "z"); return err == nil })
-	if got := mustPartition(t, b, topic.ID, 0); got != p {
-		t.Error("the partition was opened anew")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		v, r := mountRoomy(t, dir, 1<<30)
+		b := start(t, v, spaceOptions(t))
+		eventually(t, "there is a ballast", func() bool { return ballast(dir) })
+		topic := create(t, b, "a", 1)
+		p := mustPartition(t, b, topic.ID, 0)
+		if _, err := produce(ctx(t, time.Minute), b, topic.ID, "x"); err != nil {
+			t.Fatal(err)
+		}
+		r.free.Store(60 << 20)
+		eventually(t, "records are refused", func() bool { return b.space.room(0) != nil })
+		_, err := produce(ctx(t, time.Minute), b, topic.ID, "y")
+		wantCode(t, "produce", err, kerr.KafkaStorageError)
+		if !strings.Contains(err.Error(), "storage.min.free.bytes") {
+			t.Errorf("the error does not tell why: %v", err)
+		}
+		if _, err := p.Read(ctx(t, time.Minute), 0, 100, true); err != nil {
+			t.Errorf("read: %v", err)
+		}
+		other := create(t, b, "b", 1)
+		if err := b.DeleteTopic(ctx(t, time.Minute), other.ID); err != nil {
+			t.Error(err)
+		}
+		if !ballast(dir) {
+			t.Error("the ballast is given up while there is room")
+		}
+		r.free.Store(1 << 30)
+		eventually(t, "records are taken", func() bool { _, err := produce(ctx(t, time.Minute), b, topic.ID, "z"); return err == nil })
+		if got := mustPartition(t, b, topic.ID, 0); got != p {
+			t.Error("the partition was opened anew")
+		}
+	})
 }
 
 // A volume that says it is full, like one with a quota, is believed until it takes
 // something again; the ballast is given up meanwhile.
 func TestVolumeThatSaysItIsFull(t *testing.T) {
-	dir := t.TempDir()
-	v, r := mountRoomy(t, dir, 1<<30)
-	b := start(t, v, spaceOptions(t))
-	eventually(t, "there is a ballast", func() bool { return ballast(dir) })
-	topic := create(t, b, "a", 1)
-	if _, err := produce(ctx(t, 5*time.Second), b, topic.ID, "kept"); err != nil {
-		t.Fatal(err)
-	}
-	var writes atomic.Int64
-	r.set(func(op, name string) error {
-		big := strings.HasPrefix(name, "~") && op == "datasync" // what tries for room
-		if op == "write" && strings.HasSuffix(name, ".log") {
-			writes.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		v, r := mountRoomy(t, dir, 1<<30)
+		b := start(t, v, spaceOptions(t))
+		eventually(t, "there is a ballast", func() bool { return ballast(dir) })
+		topic := create(t, b, "a", 1)
+		if _, err := produce(ctx(t, time.Minute), b, topic.ID, "kept"); err != nil {
+			t.Fatal(err)
 		}
-		if big || op == "write" && strings.HasSuffix(name, ".log") {
-			return syscall.EDQUOT
-		}
-		return nil
-	})
-	_, err := produce(ctx(t, 5*time.Second), b, topic.ID, "lost")
-	wantCode(t, "produce", err, kerr.KafkaStorageError)
-	eventually(t, "the ballast is given up", func() bool { return !ballast(dir) })
-	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
-		_, err := produce(ctx(t, 5*time.Second), b, topic.ID, "lost")
+		var writes atomic.Int64
+		r.set(func(op, name string) error {
+			big := strings.HasPrefix(name, "~") && op == "datasync" // what tries for room
+			if op == "write" && strings.HasSuffix(name, ".log") {
+				writes.Add(1)
+			}
+			if big || op == "write" && strings.HasSuffix(name, ".log") {
+				return syscall.EDQUOT
+			}
+			return nil
+		})
+		_, err := produce(ctx(t, time.Minute), b, topic.ID, "lost")
 		wantCode(t, "produce", err, kerr.KafkaStorageError)
-		time.Sleep(time.Millisecond)
-	}
-	if n := writes.Load(); n > 3 {
-		t.Errorf("%d records were tried on a volume that is full", n)
-	}
-	eventually(t, "it can be read", func() bool {
-		p, err := b.Partition(topic.ID, 0)
-		if err != nil {
-			return false
+		eventually(t, "the ballast is given up", func() bool { return !ballast(dir) })
+		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
+			_, err := produce(ctx(t, time.Minute), b, topic.ID, "lost")
+			wantCode(t, "produce", err, kerr.KafkaStorageError)
+			time.Sleep(time.Millisecond)
 		}
-		_, hw, _ := p.Offsets()
-		return hw == 1
+		if n := writes.Load(); n > 3 {
+			t.Errorf("%d records were tried on a volume that is full", n)
+		}
+		eventually(t, "it can be read", func() bool {
+			p, err := b.Partition(topic.ID, 0)
+			if err != nil {
+				return false
+			}
+			_, hw, _ := p.Offsets()
+			return hw == 1
+		})
+		create(t, b, "b", 1) // metadata goes on
+		r.heal()
+		var off int64
+		eventually(t, "records are taken", func() (ok bool) {
+			off, err = produce(ctx(t, time.Minute), b, topic.ID, "next")
+			return err == nil
+		})
+		if off != 1 {
+			t.Errorf("offset %d, want the one that failed", off)
+		}
+		eventually(t, "there is a ballast again", func() bool { return ballast(dir) })
 	})
-	create(t, b, "b", 1) // metadata goes on
-	r.heal()
-	var off int64
-	eventually(t, "records are taken", func() (ok bool) {
-		off, err = produce(ctx(t, time.Second), b, topic.ID, "next")
-		return err == nil
-	})
-	if off != 1 {
-		t.Errorf("offset %d, want the one that failed", off)
-	}
-	eventually(t, "there is a ballast again", func() bool { return ballast(dir) })
 }
 
 // ENOSPC on a Check means not acknowledged, and not fenced.
 func TestNoSpaceForACheckIsNotAFence(t *testing.T) {
-	dir := t.TempDir()
-	v, r := mountRoomy(t, dir, 1<<30)
-	opt := spaceOptions(t)
-	opt.PartitionConfig = func(*projections.Cluster, *projections.Topic) partition.Config {
-		return partition.Config{StallAfter: 2 * time.Second}
-	}
-	b := start(t, v, opt)
-	topic := create(t, b, "a", 1)
-	session := b.data.Load().s
-	if _, err := produce(ctx(t, 5*time.Second), b, topic.ID, "kept"); err != nil {
-		t.Fatal(err)
-	}
-	r.set(func(op, name string) error {
-		if op == "rename" && strings.HasPrefix(name, "sessions/") {
-			return syscall.ENOSPC
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		v, r := mountRoomy(t, dir, 1<<30)
+		opt := spaceOptions(t)
+		opt.PartitionConfig = func(*projections.Cluster, *projections.Topic) partition.Config {
+			return partition.Config{StallAfter: 2 * time.Second}
 		}
-		return nil
+		b := start(t, v, opt)
+		topic := create(t, b, "a", 1)
+		session := b.data.Load().s
+		if _, err := produce(ctx(t, time.Minute), b, topic.ID, "kept"); err != nil {
+			t.Fatal(err)
+		}
+		r.set(func(op, name string) error {
+			if op == "rename" && strings.HasPrefix(name, "sessions/") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		_, err := produce(ctx(t, time.Minute), b, topic.ID, "lost")
+		wantCode(t, "produce", err, kerr.KafkaStorageError)
+		r.heal()
+		eventually(t, "it is back", func() bool { off, err := produce(ctx(t, time.Minute), b, topic.ID, "x"); return err == nil && off == 1 })
+		if now := b.data.Load(); now == nil || now.s != session || session.IsFenced() || b.Err() != nil {
+			t.Errorf("the session was lost: %v", b.Err())
+		}
 	})
-	_, err := produce(ctx(t, 10*time.Second), b, topic.ID, "lost")
-	wantCode(t, "produce", err, kerr.KafkaStorageError)
-	r.heal()
-	eventually(t, "it is back", func() bool { off, err := produce(ctx(t, time.Second), b, topic.ID, "x"); return err == nil && off == 1 })
-	if now := b.data.Load(); now == nil || now.s != session || session.IsFenced() || b.Err() != nil {
-		t.Errorf("the session was lost: %v", b.Err())
-	}
 }
 
 // One partition that hangs slows no other one, keeps descriptors and threads bounded, and
 // comes back by itself.
 func TestHungPartitionStandsAlone(t *testing.T) {
-	dir := t.TempDir()
-	v, r := mountRoomy(t, dir, 1<<30)
-	opt := spaceOptions(t)
-	opt.PartitionConfig = func(*projections.Cluster, *projections.Topic) partition.Config {
-		return partition.Config{StallAfter: 2 * time.Second}
-	}
-	b := start(t, v, opt)
-	hung, well := create(t, b, "hung", 3), create(t, b, "well", 2)
-	for _, topic := range []*projections.Topic{hung, well} {
-		if _, err := produce(ctx(t, 5*time.Second), b, topic.ID, "first"); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		v, r := mountRoomy(t, dir, 1<<30)
+		opt := spaceOptions(t)
+		opt.PartitionConfig = func(*projections.Cluster, *projections.Topic) partition.Config {
+			return partition.Config{StallAfter: 2 * time.Second}
 		}
-	}
-	other := mustPartition(t, b, well.ID, 0)
-	session := b.data.Load()
-	hold := make(chan struct{})
-	release := func() { r.heal(); close(hold) }
-	r.set(func(op, name string) error {
-		if strings.HasPrefix(name, "topics/"+hung.ID.String()+"/0/") {
-			<-hold
+		b := start(t, v, opt)
+		hung, well := create(t, b, "hung", 3), create(t, b, "well", 2)
+		for _, topic := range []*projections.Topic{hung, well} {
+			if _, err := produce(ctx(t, time.Minute), b, topic.ID, "first"); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return nil
-	})
-	threads := count(t, "/proc/self/task")
-	_, err := produce(ctx(t, 5*time.Second), b, hung.ID, "lost")
-	wantCode(t, "produce", err, kerr.KafkaStorageError)
-	slowest := time.Duration(0)
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-		began := time.Now()
-		if _, err := produce(ctx(t, 5*time.Second), b, well.ID, "x"); err != nil {
-			t.Fatal(err)
-		}
-		slowest = max(slowest, time.Since(began))
-		_, err := produce(ctx(t, 5*time.Second), b, hung.ID, "y")
+		other := mustPartition(t, b, well.ID, 0)
+		session := b.data.Load()
+		hold := make(chan struct{})
+		release := func() { r.heal(); close(hold) }
+		r.set(func(op, name string) error {
+			if strings.HasPrefix(name, "topics/"+hung.ID.String()+"/0/") {
+				<-hold
+			}
+			return nil
+		})
+		threads := count(t, "/proc/self/task")
+		_, err := produce(ctx(t, time.Minute), b, hung.ID, "lost")
 		wantCode(t, "produce", err, kerr.KafkaStorageError)
-	}
-	t.Logf("slowest produce beside it %v", slowest)
-	if slowest > 2*time.Second {
-		t.Error("the partition beside it was slowed down")
-	}
-	create(t, b, "new", 2)
-	if n := count(t, "/proc/self/task"); n > threads+32 {
-		t.Errorf("%d threads, %d before", n, threads)
-	}
-	release()
-	eventually(t, "it is back", func() bool {
-		off, err := produce(ctx(t, time.Second), b, hung.ID, "next")
-		return err == nil && off == 1
+		slowest := time.Duration(0)
+		for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+			began := time.Now()
+			if _, err := produce(ctx(t, time.Minute), b, well.ID, "x"); err != nil {
+				t.Fatal(err)
+			}
+			slowest = max(slowest, time.Since(began))
+			time.Sleep(10 * time.Millisecond)
+			_, err := produce(ctx(t, time.Minute), b, hung.ID, "y")
+			wantCode(t, "produce", err, kerr.KafkaStorageError)
+		}
+		t.Logf("slowest produce beside it %v", slowest)
+		if slowest > 100*time.Millisecond {
+			t.Error("the partition beside it was slowed down")
+		}
+		create(t, b, "new", 2)
+		if n := count(t, "/proc/self/task"); n > threads+32 {
+			t.Errorf("%d threads, %d before", n, threads)
+		}
+		release()
+		eventually(t, "it is back", func() bool {
+			off, err := produce(ctx(t, time.Minute), b, hung.ID, "next")
+			return err == nil && off == 1
+		})
+		if mustPartition(t, b, well.ID, 0) != other || b.data.Load() != session {
+			t.Error("others were disturbed")
+		}
 	})
-	if mustPartition(t, b, well.ID, 0) != other || b.data.Load() != session {
-		t.Error("others were disturbed")
-	}
 }
 
 // Stop closes the cluster stream and all that works, while one partition hangs.
 func TestStopBesideAHungPartition(t *testing.T) {
-	dir := t.TempDir()
-	v, r := mountRoomy(t, dir, 1<<30)
-	b := start(t, v, spaceOptions(t))
-	topic := create(t, b, "a", 3)
-	stop(t, b)
-	v, r = mountRoomy(t, dir, 1<<30)
-	hold := make(chan struct{})
-	defer func() { r.heal(); close(hold) }()
-	r.set(func(op, name string) error {
-		if strings.HasPrefix(name, "topics/"+topic.ID.String()+"/1/") {
-			<-hold
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		v, r := mountRoomy(t, dir, 1<<30)
+		b := start(t, v, spaceOptions(t))
+		topic := create(t, b, "a", 3)
+		stop(t, b)
+		v, r = mountRoomy(t, dir, 1<<30)
+		hold := make(chan struct{})
+		defer func() { r.heal(); close(hold) }()
+		r.set(func(op, name string) error {
+			if strings.HasPrefix(name, "topics/"+topic.ID.String()+"/1/") {
+				<-hold
+			}
+			return nil
+		})
+		b = start(t, v, spaceOptions(t))
+		eventually(t, "the others are open", func() bool {
+			_, err := b.Partition(topic.ID, 0)
+			_, err2 := b.Partition(topic.ID, 2)
+			return err == nil && err2 == nil
+		})
+		began := time.Now()
+		c, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		l := b.leading()
+		_ = b.Stop(c) // the session cannot be closed while its call hangs
+		if l.w.Committed().Pos.Seq < 2 || time.Since(began) > 4*time.Second {
+			t.Errorf("the stream was not closed, at %v after %v", l.w.Committed().Pos, time.Since(began))
 		}
-		return nil
 	})
-	b = start(t, v, spaceOptions(t))
-	eventually(t, "the others are open", func() bool {
-		_, err := b.Partition(topic.ID, 0)
-		_, err2 := b.Partition(topic.ID, 2)
-		return err == nil && err2 == nil
-	})
-	began := time.Now()
-	c, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	l := b.leading()
-	_ = b.Stop(c) // the session cannot be closed while its call hangs
-	if l.w.Committed().Pos.Seq < 2 || time.Since(began) > 5*time.Second {
-		t.Errorf("the stream was not closed, at %v after %v", l.w.Committed().Pos, time.Since(began))
-	}
 }
 
 func count(t *testing.T, dir string) int {
@@ -296,7 +308,7 @@ func fillUp(t *testing.T, dir string, minFree int64) {
 	big, small := create(t, b, "big", 1), create(t, b, "small", 1)
 	acked := map[string]map[int64]string{"big": {}, "small": {}}
 	put := func(topic *projections.Topic, value string) error {
-		off, err := produce(ctx(t, 10*time.Second), b, topic.ID, value)
+		off, err := produce(ctx(t, time.Minute), b, topic.ID, value)
 		if err == nil {
 			if acked[topic.Name][off] != "" {
 				t.Fatalf("offset %d of %s was given twice", off, topic.Name)
@@ -329,13 +341,13 @@ func fillUp(t *testing.T, dir string, minFree int64) {
 				t.Fatalf("%s ends at %d, acknowledged were %d", topic.Name, hw, len(acked[topic.Name]))
 			}
 			for at := int64(0); at < hw; at++ {
-				f, err := p.Read(ctx(t, 5*time.Second), at, 1, true)
+				f, err := p.Read(ctx(t, time.Minute), at, 1, true)
 				if err != nil || !strings.Contains(string(f.Records), acked[topic.Name][at]) {
 					t.Fatalf("%s at %d: %v", topic.Name, at, err)
 				}
 			}
 		}
-		if err := b.CheckFresh(ctx(t, 5*time.Second)); err != nil {
+		if err := b.CheckFresh(ctx(t, time.Minute)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -356,13 +368,13 @@ func fillUp(t *testing.T, dir string, minFree int64) {
 	}
 	wantCode(t, "produce on a full volume", err, kerr.KafkaStorageError)
 	gone := create(t, b, "made-while-full", 1)
-	if err := b.DeleteTopic(ctx(t, 10*time.Second), gone.ID); err != nil {
+	if err := b.DeleteTopic(ctx(t, time.Minute), gone.ID); err != nil {
 		t.Error(err)
 	}
 	if err := os.Remove(hog); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.DeleteTopic(ctx(t, 10*time.Second), big.ID); err != nil {
+	if err := b.DeleteTopic(ctx(t, time.Minute), big.ID); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "records are taken again", func() bool { return put(small, "again") == nil })
@@ -419,7 +431,7 @@ func TestManyTopicsLeaveRoom(t *testing.T) {
 	var made []*projections.Topic
 	refusals := 0
 	for i := range 200 {
-		topic, err := b.CreateTopic(ctx(t, 20*time.Second), TopicSpec{Name: fmt.Sprint("t", i), Partitions: 20}, false)
+		topic, err := b.CreateTopic(ctx(t, time.Minute), TopicSpec{Name: fmt.Sprint("t", i), Partitions: 20}, false)
 		switch {
 		case err == nil:
 			made = append(made, topic)
@@ -435,10 +447,10 @@ func TestManyTopicsLeaveRoom(t *testing.T) {
 	if refusals == 0 || len(made) == 0 {
 		t.Fatalf("%d topics were made, %d refused", len(made), refusals)
 	}
-	if err := b.DeleteTopic(ctx(t, 20*time.Second), made[0].ID); err != nil {
+	if err := b.DeleteTopic(ctx(t, time.Minute), made[0].ID); err != nil {
 		t.Fatalf("a topic cannot be deleted: %v", err)
 	}
-	if err := b.Stop(ctx(t, 20*time.Second)); err != nil {
+	if err := b.Stop(ctx(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	again := start(t, mountPool(t, dir), opt)

@@ -34,12 +34,12 @@ func TestDeleteAndMakeAgain(t *testing.T) {
 			_, err := b.Partition(old, 0)
 			wantCode(t, "the old ID", err, kerr.UnknownTopicID)
 		}
-		off, err := produce(ctx(t, 5*time.Second), b, topic.ID, fmt.Sprint(i))
+		off, err := produce(ctx(t, time.Minute), b, topic.ID, fmt.Sprint(i))
 		if err != nil || off != 0 {
 			t.Fatalf("first offset %d, %v", off, err)
 		}
 		p := mustPartition(t, b, topic.ID, 0)
-		if err := b.DeleteTopic(ctx(t, 5*time.Second), topic.ID); err != nil {
+		if err := b.DeleteTopic(ctx(t, time.Minute), topic.ID); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -47,7 +47,7 @@ func TestDeleteAndMakeAgain(t *testing.T) {
 		default:
 			t.Fatal("answered before the partition was closed")
 		}
-		wantCode(t, "delete again", b.DeleteTopic(ctx(t, 5*time.Second), topic.ID), kerr.UnknownTopicID)
+		wantCode(t, "delete again", b.DeleteTopic(ctx(t, time.Minute), topic.ID), kerr.UnknownTopicID)
 		old = topic.ID
 	}
 	eventually(t, "all files are gone", func() bool {
@@ -69,7 +69,7 @@ func TestRemovalSurvivesAKill(t *testing.T) {
 				}
 				return nil
 			})
-			if err := b.DeleteTopic(ctx(t, 5*time.Second), topic.ID); err != nil {
+			if err := b.DeleteTopic(ctx(t, time.Minute), topic.ID); err != nil {
 				t.Fatal(err)
 			}
 			kill(t, b, f)
@@ -100,7 +100,7 @@ func TestHostileNames(t *testing.T) {
 		"a\x00b", "\x00", "a\nb", "a b", " ", "~deleted~x", "~new~x~y", "ä", "名前", "\xff\xfe", "%2e%2e%2f", "a:b", "a*", "$(x)",
 		"{a}", "a;b", strings.Repeat("x", 250), strings.Repeat("../", 80), "CON:", "a\tb"}
 	for _, name := range names {
-		_, err := b.CreateTopic(ctx(t, 5*time.Second), TopicSpec{Name: name, Partitions: 1}, false)
+		_, err := b.CreateTopic(ctx(t, time.Minute), TopicSpec{Name: name, Partitions: 1}, false)
 		wantCode(t, fmt.Sprintf("%q", name), err, kerr.InvalidTopicException)
 	}
 	if got := topicDirs(t, dir); len(got) != 0 {
@@ -111,12 +111,12 @@ func TestHostileNames(t *testing.T) {
 		if b.View().Topic(name).ID != topic.ID {
 			t.Errorf("%q is not found", name)
 		}
-		if err := b.DeleteTopic(ctx(t, 5*time.Second), topic.ID); err != nil {
+		if err := b.DeleteTopic(ctx(t, time.Minute), topic.ID); err != nil {
 			t.Errorf("delete %q: %v", name, err)
 		}
 	}
 	for id := range 3 {
-		wantCode(t, "delete of an unknown ID", b.DeleteTopic(ctx(t, 5*time.Second), projections.TopicID{byte(id)}), kerr.UnknownTopicID)
+		wantCode(t, "delete of an unknown ID", b.DeleteTopic(ctx(t, time.Minute), projections.TopicID{byte(id)}), kerr.UnknownTopicID)
 	}
 	eventually(t, "no topic is left", func() bool { return len(topicDirs(t, dir)) == 0 })
 	if got, err := os.ReadFile(canary); err != nil || string(got) != "alive" {
@@ -149,11 +149,11 @@ func TestCreateTopicRefusals(t *testing.T) {
 		"name before all": {TopicSpec{Name: "a/b", Partitions: 0}, kerr.InvalidTopicException},
 	} {
 		for _, only := range []bool{true, false} {
-			_, err := b.CreateTopic(ctx(t, 5*time.Second), tc.spec, only)
+			_, err := b.CreateTopic(ctx(t, time.Minute), tc.spec, only)
 			wantCode(t, name, err, tc.want)
 		}
 	}
-	topic, err := b.CreateTopic(ctx(t, 5*time.Second), TopicSpec{Name: "c", Partitions: 3, Configs: map[string]string{"retention.ms": "5"}}, true)
+	topic, err := b.CreateTopic(ctx(t, time.Minute), TopicSpec{Name: "c", Partitions: 3, Configs: map[string]string{"retention.ms": "5"}}, true)
 	if err != nil || !topic.ID.IsZero() || len(topic.Partitions) != 3 || topic.Configs["retention.ms"] != "5" {
 		t.Fatalf("preview %+v, %v", topic, err)
 	}
@@ -169,7 +169,7 @@ func TestOneOfManyMakesTheTopic(t *testing.T) {
 	var made, existed atomic.Int32
 	together(20, func(i int) {
 		name := []string{"a.b", "a_b"}[i%2] // they collide
-		_, err := b.CreateTopic(ctx0(10*time.Second), TopicSpec{Name: name, Partitions: 2}, false)
+		_, err := b.CreateTopic(ctx0(time.Minute), TopicSpec{Name: name, Partitions: 2}, false)
 		switch {
 		case err == nil:
 			made.Add(1)
@@ -206,7 +206,7 @@ func TestCreateOnAFullVolume(t *testing.T) {
 				}
 				return nil
 			})
-			_, err := b.CreateTopic(ctx(t, 5*time.Second), TopicSpec{Name: "x", Partitions: 1}, false)
+			_, err := b.CreateTopic(ctx(t, time.Minute), TopicSpec{Name: "x", Partitions: 1}, false)
 			f.heal()
 			wantCode(t, "create", err, kerr.KafkaStorageError)
 			if !errors.Is(err, syscall.ENOSPC) {
@@ -214,7 +214,7 @@ func TestCreateOnAFullVolume(t *testing.T) {
 			}
 			eventually(t, "nothing is left of it", func() bool { return len(topicDirs(t, dir)) == 1 })
 			topic := create(t, b, "x", 1)
-			if err := b.DeleteTopic(ctx(t, 5*time.Second), topic.ID); err != nil {
+			if err := b.DeleteTopic(ctx(t, time.Minute), topic.ID); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "it is removed", func() bool { return len(topicDirs(t, dir)) == 1 })

@@ -33,12 +33,12 @@ func TestBrokerEndsOnAnotherVolume(t *testing.T) {
 	v, f := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	newID(t, f, "restored")
-	if err := v.Seal(ctx(t, 5*time.Second), b.dataSession()); err != nil {
+	if err := v.Seal(ctx(t, time.Minute), b.dataSession()); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-b.Done():
-	case <-ctx(t, 20*time.Second).Done():
+	case <-ctx(t, time.Minute).Done():
 		t.Fatal("the broker goes on")
 	}
 	if err := b.Err(); !errors.Is(err, substrate.ErrFenced) || !strings.Contains(err.Error(), "restored") {
@@ -70,7 +70,7 @@ func TestManifestsTellOfTheirTopic(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	topic := create(t, b, "orders", 2)
-	c := ctx(t, 30*time.Second)
+	c := ctx(t, time.Minute)
 	about := func(index int32) *partition.About {
 		t.Helper()
 		m, _, err := metalog.ReadState(c, v, partition.ManifestStream(topic.ID, index), partition.ManifestSchema())
@@ -124,12 +124,12 @@ func TestRemovalOfATopicEndsWithTheVolume(t *testing.T) {
 		}
 		return nil
 	})
-	if err := b.DeleteTopic(ctx(t, 20*time.Second), topic.ID); err != nil {
+	if err := b.DeleteTopic(ctx(t, time.Minute), topic.ID); err != nil {
 		t.Fatal(err)
 	}
 	<-tried
 	newID(t, f.DirFS, "restored")
-	if _, err := v.SealAll(ctx(t, 20*time.Second), "nobody"); err != nil {
+	if _, err := v.SealAll(ctx(t, time.Minute), "nobody"); err != nil {
 		t.Fatal(err)
 	}
 	for len(tried) > 0 {
@@ -138,7 +138,7 @@ func TestRemovalOfATopicEndsWithTheVolume(t *testing.T) {
 	f.heal()
 	select {
 	case <-b.Done():
-	case <-ctx(t, 20*time.Second).Done():
+	case <-ctx(t, time.Minute).Done():
 		t.Fatal("the broker goes on")
 	}
 	stop(t, b)
