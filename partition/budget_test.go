@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kaas.dev/kaas/internal/sleep"
@@ -193,26 +194,28 @@ func crashWithBudget(t *testing.T, rng *rand.Rand) {
 
 // A partition whose volume hangs keeps its part of the budget no longer than it lives.
 func TestHungPartitionFreesItsBudget(t *testing.T) {
-	v := newSickVolume(t)
-	ok(t, BuildTopic(v.Volume, "setup", [16]byte{7}, "other", 1, testTime))
-	s := newSession(t, v.Volume)
-	cfg := testConfig()
-	cfg.Recovery, cfg.StallAfter = NewRecoveryBudget(10<<10), 2*time.Second
-	p := open(t, s, 1, cfg)
-	abandon(t, p)
-	q := must(Open(context.Background(), s, [16]byte{7}, "other", 0, 1, cfg))(t)
-	abandon(t, q)
-	appendOne(t, p, rec(0, "the manifest that names a segment has a recovery point"))
-	appendOne(t, p, rec(0, strings.Repeat("v", 7<<10)))
-	release := v.hang(t, func(o faultfs.Op) bool { return strings.HasPrefix(o.Path, Dir(testID, 0)) })
-	for range 30 {
-		appendOne(t, q, rec(0, strings.Repeat("v", 2<<10)))
-	}
-	release()
-	<-p.Done() // it was asked for its recovery point and could not publish it
-	if n := cfg.Recovery.Used(); n > 10<<10 {
-		t.Errorf("%d bytes used", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := newSickVolume(t)
+		ok(t, BuildTopic(v.Volume, "setup", [16]byte{7}, "other", 1, testTime))
+		s := newSession(t, v.Volume)
+		cfg := testConfig()
+		cfg.Recovery, cfg.StallAfter = NewRecoveryBudget(10<<10), 2*time.Second
+		p := open(t, s, 1, cfg)
+		abandon(t, p)
+		q := must(Open(context.Background(), s, [16]byte{7}, "other", 0, 1, cfg))(t)
+		abandon(t, q)
+		appendOne(t, p, rec(0, "the manifest that names a segment has a recovery point"))
+		appendOne(t, p, rec(0, strings.Repeat("v", 7<<10)))
+		release := v.hang(t, func(o faultfs.Op) bool { return strings.HasPrefix(o.Path, Dir(testID, 0)) })
+		for range 30 {
+			appendOne(t, q, rec(0, strings.Repeat("v", 2<<10)))
+		}
+		release()
+		<-p.Done() // it was asked for its recovery point and could not publish it
+		if n := cfg.Recovery.Used(); n > 10<<10 {
+			t.Errorf("%d bytes used", n)
+		}
+	})
 }
 
 // A write larger than the budget goes through alone.

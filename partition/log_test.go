@@ -329,31 +329,33 @@ func TestFailedCall(t *testing.T) {
 // A manifest whose rename never has a definite answer holds the acknowledgements up; the
 // leadership can be abandoned, and only another session can lead after it.
 func TestManifestNeverAnswered(t *testing.T) {
-	l, v := logged(t)
-	s := newSession(t, v)
-	p := open(t, s, 1, testConfig())
-	l.before = func(op string) error {
-		if op == "rename snap" {
-			return fmt.Errorf("no answer")
+	synctest.Test(t, func(t *testing.T) {
+		l, v := logged(t)
+		s := newSession(t, v)
+		p := open(t, s, 1, testConfig())
+		l.before = func(op string) error {
+			if op == "rename snap" {
+				return fmt.Errorf("no answer")
+			}
+			return nil
 		}
-		return nil
-	}
-	a, err := p.Append(context.Background(), rec(0, "a"))
-	ok(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if err := a.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("got %v", err)
-	}
-	ok(t, p.Abandon(context.Background()))
-	wantCode(t, a.Wait(context.Background()), kerr.NotLeaderForPartition)
-	l.before = nil
-	if _, err := Open(context.Background(), s, testID, testTopic, 0, 2, testConfig()); !errors.Is(err, substrate.ErrStillLeading) {
-		t.Fatalf("got %v", err)
-	}
-	p = open(t, newSession(t, v), 3, testConfig())
-	abandon(t, p)
-	appendN(t, p, 1)
+		a, err := p.Append(context.Background(), rec(0, "a"))
+		ok(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		if err := a.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v", err)
+		}
+		ok(t, p.Abandon(context.Background()))
+		wantCode(t, a.Wait(context.Background()), kerr.NotLeaderForPartition)
+		l.before = nil
+		if _, err := Open(context.Background(), s, testID, testTopic, 0, 2, testConfig()); !errors.Is(err, substrate.ErrStillLeading) {
+			t.Fatalf("got %v", err)
+		}
+		p = open(t, newSession(t, v), 3, testConfig())
+		abandon(t, p)
+		appendN(t, p, 1)
+	})
 }
 
 // An idle partition publishes a recovery point, once, so that nobody has to scan.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -212,125 +213,131 @@ func TestTailOfAnotherProcessIsAdopted(t *testing.T) {
 // descriptor until it returns, and the partition comes back after that.
 func TestHungCommitFails(t *testing.T) {
 	for _, op := range []string{"write", "datasync", "create", "rename"} {
-		t.Run(op, func(t *testing.T) {
-			v := newSickVolume(t)
-			s := newSession(t, v.Volume)
-			cfg := testConfig()
-			cfg.StallAfter = time.Second
-			p := open(t, s, 1, cfg)
-			if op != "create" { // the first append makes a segment
-				appendOne(t, p, rec(0, "first"))
-			}
-			release := v.hang(t, func(o faultfs.Op) bool {
-				return o.Name == op && (onSegments(o) || op == "rename" && strings.HasPrefix(o.Path, "sessions/"))
-			})
-			a, err := p.Append(context.Background(), rec(0, "hung"))
-			ok(t, err)
-			began := time.Now()
-			wantCode(t, a.Wait(context.Background()), kerr.KafkaStorageError)
-			if d := time.Since(began); d > 10*time.Second {
-				t.Errorf("took %v", d)
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-			defer cancel()
-			if err := p.Abandon(ctx); op != "rename" && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("abandon returned %v while a call hangs", err)
-			}
-			release()
-			q := reopen(t, s, p, testConfig())
-			abandon(t, q)
-			appendOne(t, q, rec(0, "next"))
-			got := values(t, q)
-			if slices.Contains(got, "hung") || got[len(got)-1] != "next" {
-				t.Errorf("got %v", got)
-			}
-		})
+		t.Run(op, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { hangInCommit(t, op) }) })
+	}
+}
+
+func hangInCommit(t *testing.T, op string) {
+	v := newSickVolume(t)
+	s := newSession(t, v.Volume)
+	cfg := testConfig()
+	cfg.StallAfter = time.Second
+	p := open(t, s, 1, cfg)
+	if op != "create" { // the first append makes a segment
+		appendOne(t, p, rec(0, "first"))
+	}
+	release := v.hang(t, func(o faultfs.Op) bool {
+		return o.Name == op && (onSegments(o) || op == "rename" && strings.HasPrefix(o.Path, "sessions/"))
+	})
+	a, err := p.Append(context.Background(), rec(0, "hung"))
+	ok(t, err)
+	began := time.Now()
+	wantCode(t, a.Wait(context.Background()), kerr.KafkaStorageError)
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("took %v", d)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.Abandon(ctx); op != "rename" && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("abandon returned %v while a call hangs", err)
+	}
+	release()
+	q := reopen(t, s, p, testConfig())
+	abandon(t, q)
+	appendOne(t, q, rec(0, "next"))
+	got := values(t, q)
+	if slices.Contains(got, "hung") || got[len(got)-1] != "next" {
+		t.Errorf("got %v", got)
 	}
 }
 
 // Reads that hang let their readers go, and do not pile up.
 func TestHungReads(t *testing.T) {
-	v := newSickVolume(t)
-	cfg := testConfig()
-	cfg.StallAfter = 2 * time.Second
-	p := open(t, newSession(t, v.Volume), 1, cfg)
-	abandon(t, p)
-	appendN(t, p, 5)
-	release := v.hang(t, func(o faultfs.Op) bool { return o.Name == "read" && onSegments(o) })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := p.Read(ctx, 0, 100, true); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	before := runtime.NumGoroutine()
-	var wg sync.WaitGroup
-	for range 300 {
-		wg.Go(func() {
-			_, err := p.Read(context.Background(), 0, 100, true)
+	synctest.Test(t, func(t *testing.T) {
+		v := newSickVolume(t)
+		cfg := testConfig()
+		cfg.StallAfter = 2 * time.Second
+		p := open(t, newSession(t, v.Volume), 1, cfg)
+		abandon(t, p)
+		appendN(t, p, 5)
+		release := v.hang(t, func(o faultfs.Op) bool { return o.Name == "read" && onSegments(o) })
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := p.Read(ctx, 0, 100, true); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		before := runtime.NumGoroutine()
+		var wg sync.WaitGroup
+		for range 300 {
+			wg.Go(func() {
+				_, err := p.Read(context.Background(), 0, 100, true)
+				wantCode(t, err, kerr.KafkaStorageError)
+			})
+		}
+		wg.Wait()
+		if grown := runtime.NumGoroutine() - before; grown > readPlaces {
+			t.Errorf("%d goroutines are left by reads that hang", grown)
+		}
+		began := time.Now()
+		for range 100 { // known to hang: nobody waits again
+			_, err := p.Read(t.Context(), 0, 100, true)
 			wantCode(t, err, kerr.KafkaStorageError)
-		})
-	}
-	wg.Wait()
-	if grown := runtime.NumGoroutine() - before; grown > readPlaces {
-		t.Errorf("%d goroutines are left by reads that hang", grown)
-	}
-	began := time.Now()
-	for range 100 { // known to hang: nobody waits again
-		_, err := p.Read(t.Context(), 0, 100, true)
-		wantCode(t, err, kerr.KafkaStorageError)
-		_, _, _, err = p.OffsetForTimestamp(t.Context(), 1)
-		wantCode(t, err, kerr.KafkaStorageError)
-	}
-	if d := time.Since(began); d > cfg.StallAfter {
-		t.Errorf("100 reads of what hangs took %v", d)
-	}
-	appendOne(t, p, rec(0, "written meanwhile"))
-	release()
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		if _, err := p.Read(t.Context(), 0, 100, true); err == nil {
-			break
+			_, _, _, err = p.OffsetForTimestamp(t.Context(), 1)
+			wantCode(t, err, kerr.KafkaStorageError)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("reads do not come back")
+		if d := time.Since(began); d > cfg.StallAfter {
+			t.Errorf("100 reads of what hangs took %v", d)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	if got := values(t, p); len(got) != 6 {
-		t.Errorf("got %v", got)
-	}
+		appendOne(t, p, rec(0, "written meanwhile"))
+		release()
+		deadline := time.Now().Add(5 * time.Second)
+		for {
+			if _, err := p.Read(t.Context(), 0, 100, true); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("reads do not come back")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if got := values(t, p); len(got) != 6 {
+			t.Errorf("got %v", got)
+		}
+	})
 }
 
 // An opening that hangs lets its caller go; what it would have opened is let go of.
 func TestHungOpen(t *testing.T) {
-	v := newSickVolume(t)
-	s := newSession(t, v.Volume)
-	release := v.hang(t, func(o faultfs.Op) bool { return strings.HasPrefix(o.Path, "topics/") })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := Open(ctx, s, testID, testTopic, 0, 1, testConfig()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := Open(t.Context(), s, testID, testTopic, 0, 2, testConfig()); !errors.Is(err, substrate.ErrStillLeading) {
-		t.Errorf("got %v", err)
-	}
-	release()
-	deadline := time.Now().Add(5 * time.Second)
-	for epoch := int32(3); ; epoch++ {
-		q, err := Open(t.Context(), s, testID, testTopic, 0, epoch, testConfig())
-		if err == nil {
-			ok(t, q.Relinquish(context.Background()))
-			break
+	synctest.Test(t, func(t *testing.T) {
+		v := newSickVolume(t)
+		s := newSession(t, v.Volume)
+		release := v.hang(t, func(o faultfs.Op) bool { return strings.HasPrefix(o.Path, "topics/") })
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := Open(ctx, s, testID, testTopic, 0, 1, testConfig()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
+		if _, err := Open(t.Context(), s, testID, testTopic, 0, 2, testConfig()); !errors.Is(err, substrate.ErrStillLeading) {
+			t.Errorf("got %v", err)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	ok(t, s.Close(context.Background()))
-	if left := openFiles(t, v.dir); len(left) > 0 {
-		t.Errorf("still open: %v", left)
-	}
+		release()
+		deadline := time.Now().Add(5 * time.Second)
+		for epoch := int32(3); ; epoch++ {
+			q, err := Open(t.Context(), s, testID, testTopic, 0, epoch, testConfig())
+			if err == nil {
+				ok(t, q.Relinquish(context.Background()))
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		ok(t, s.Close(context.Background()))
+		if left := openFiles(t, v.dir); len(left) > 0 {
+			t.Errorf("still open: %v", left)
+		}
+	})
 }
 
 // Append is refused while Room says so.

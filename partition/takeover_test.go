@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -184,37 +185,39 @@ func TestZombie(t *testing.T) {
 
 // A clean end leaves nothing to scan or to seal.
 func TestRelinquish(t *testing.T) {
-	v := dirVolume(t)
-	s := newSession(t, v)
-	p := open(t, s, 1, testConfig())
-	var as []*Appended
-	for range 50 {
-		a, err := p.Append(context.Background(), rec(0, "x"))
-		ok(t, err)
-		as = append(as, a)
-	}
-	changed := p.Changed()
-	began := time.Now()
-	ok(t, p.Relinquish(context.Background()))
-	if d := time.Since(began); d > time.Second {
-		t.Errorf("took %s", d)
-	}
-	<-changed
-	for _, a := range as {
-		ok(t, a.Wait(context.Background()))
-	}
-	_, err := p.Append(context.Background(), rec(0, "late"))
-	wantCode(t, err, kerr.NotLeaderForPartition)
-	ok(t, p.Relinquish(context.Background()))
-	q := open(t, newSession(t, v), 2, testConfig())
-	abandon(t, q)
-	ok(t, s.Check(context.Background())) // not sealed
-	if got := values(t, q); len(got) != 50 {
-		t.Fatalf("%d records", len(got))
-	}
-	if m := committed(t, q); len(m.Segments) != 1 || m.Segments[0].Epoch != 1 {
-		t.Fatalf("manifest %+v", m)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := dirVolume(t)
+		s := newSession(t, v)
+		p := open(t, s, 1, testConfig())
+		var as []*Appended
+		for range 50 {
+			a, err := p.Append(context.Background(), rec(0, "x"))
+			ok(t, err)
+			as = append(as, a)
+		}
+		changed := p.Changed()
+		began := time.Now()
+		ok(t, p.Relinquish(context.Background()))
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("took %s", d)
+		}
+		<-changed
+		for _, a := range as {
+			ok(t, a.Wait(context.Background()))
+		}
+		_, err := p.Append(context.Background(), rec(0, "late"))
+		wantCode(t, err, kerr.NotLeaderForPartition)
+		ok(t, p.Relinquish(context.Background()))
+		q := open(t, newSession(t, v), 2, testConfig())
+		abandon(t, q)
+		ok(t, s.Check(context.Background())) // not sealed
+		if got := values(t, q); len(got) != 50 {
+			t.Fatalf("%d records", len(got))
+		}
+		if m := committed(t, q); len(m.Segments) != 1 || m.Segments[0].Epoch != 1 {
+			t.Fatalf("manifest %+v", m)
+		}
+	})
 }
 
 // Files that the manifest does not name are left alone and not looked at.

@@ -175,7 +175,7 @@ func TestTxnIndexGoesWithItsSegment(t *testing.T) {
 		if len(left) == 0 {
 			break
 		}
-		if try == 500 {
+		if try == 6000 { // a minute
 			t.Fatalf("still there: %v", left)
 		}
 		time.Sleep(10 * time.Millisecond)
