@@ -122,17 +122,13 @@ func TestPublishFollowAndHandOver(t *testing.T) {
 	follow := func(wantPos string, values ...string) {
 		t.Helper()
 		var s metalog.Snapshot[journal]
-		for range 5000 { // HEAD is written after the acknowledgement
+		eventually(t, "the reader is at "+wantPos, func() bool { // HEAD is written after the acknowledgement
 			if _, err := r.Poll(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if s, _ = r.Snapshot(); s.Pos.String() == wantPos {
-				break
-			}
-		}
-		if s.Pos.String() != wantPos {
-			t.Fatalf("reader is at %s, want %s", s.Pos, wantPos)
-		}
+			s, _ = r.Snapshot()
+			return s.Pos.String() == wantPos
+		})
 		want(t, "reader's state", s.State, values...)
 	}
 	follow("1-1", "a")
