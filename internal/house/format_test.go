@@ -96,7 +96,7 @@ func exampleVolume(t *testing.T) *substrate.Volume {
 func waitHead(t *testing.T, v *substrate.Volume, stream string, want substrate.Position) {
 	t.Helper()
 	name := path.Join(stream, substrate.EpochName(want.Epoch), substrate.HeadName)
-	for range 1000 {
+	for range 6000 { // a minute
 		var head struct {
 			Pos substrate.Position `msgpack:"pos"`
 		}
