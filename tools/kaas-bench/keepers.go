@@ -175,7 +175,7 @@ type calm struct {
 	Silence          *distribution `json:"silence_ms"` // longest time without an acknowledgement, by partition
 }
 
-// measure looks at the load for a while.
+// measure looks at the load for a while, and until it has seen an acknowledgement.
 func (run *keepers) measure(ctx context.Context, d time.Duration) (*calm, error) {
 	run.mu.Lock()
 	run.mu.latency.hist.Reset()
@@ -184,6 +184,9 @@ func (run *keepers) measure(ctx context.Context, d time.Duration) (*calm, error)
 	run.pulses.mark(began)
 	if !sleep.For(ctx, d) {
 		return nil, context.Cause(ctx)
+	}
+	if err := run.awaitOne(ctx); err != nil {
+		return nil, err
 	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -196,6 +199,21 @@ func (run *keepers) measure(ctx context.Context, d time.Duration) (*calm, error)
 		Ack:              run.mu.latency.quantiles(),
 		Silence:          distributionOf(run.pulses.silences(now)),
 	}, nil
+}
+
+// awaitOne waits until there is a latency to tell of.
+func (run *keepers) awaitOne(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settleMost)
+	defer cancel()
+	until(ctx, 20*time.Millisecond, func() bool {
+		run.mu.Lock()
+		defer run.mu.Unlock()
+		return run.mu.latency.hist.TotalCount() > 0
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("nothing is acknowledged: %w", context.Cause(ctx))
+	}
+	return nil
 }
 
 // stop ends the producers, and returns how all records ended. What is still on its

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"regexp"
 	"strconv"
@@ -71,10 +72,12 @@ func (h *heard) await(t *testing.T, pattern string) []string {
 	}
 }
 
-// freePort is a port with n-1 free ones behind it.
+// freePort is a port with n-1 free ones behind it, below those that outgoing connections take,
+// and hardly the one that somebody else finds at the same time.
 func freePort(t *testing.T, n int) int {
 	t.Helper()
-	for port := 20_100; port < 32_000; port += n {
+	for range 1000 {
+		port := 12_000 + rand.IntN(20_000-n)
 		free := 0
 		for i := range n {
 			l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+i))

@@ -45,7 +45,7 @@ func TestFirstAdministrator(t *testing.T) {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(n.Addr()), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()), kgo.RequestRetries(0))
 		check(t, err)
 		defer cl.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return cl.Ping(ctx)
 	}
@@ -73,12 +73,12 @@ func startSASLBroker(t *testing.T, dir string) *server.Node {
 		"offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1", "sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512",
 		"sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512", "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=" + module + ` required username="alice" password="first-secret";`}})
 	check(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := server.Open(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	check(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		check(t, n.Stop(ctx))
 	})

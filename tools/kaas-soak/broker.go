@@ -36,7 +36,7 @@ func (b *broker) start(ctx context.Context, died func(state string)) (time.Durat
 	b.mu.Lock()
 	b.mu.process, b.mu.ending = p, false
 	b.mu.Unlock()
-	if err := p.AwaitAnswer(ctx, b.addr, 30*time.Second); err != nil {
+	if err := p.AwaitAnswer(ctx, b.addr, time.Minute); err != nil {
 		return 0, fmt.Errorf("the broker: %w", err)
 	}
 	return time.Since(began), nil

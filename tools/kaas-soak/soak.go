@@ -195,7 +195,7 @@ func (s *soak) load(ctx context.Context) {
 
 // finish reads all once more from a broker that was stopped well and started again.
 func (s *soak) finish() {
-	if state := s.broker.end(syscall.SIGTERM, 20*time.Second); state != "exit status 0" {
+	if state := s.broker.end(syscall.SIGTERM, time.Minute); state != "exit status 0" {
 		s.violate("after SIGTERM the broker ended with %s", state)
 		return
 	}

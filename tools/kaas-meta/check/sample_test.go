@@ -60,7 +60,7 @@ func startNode(t testing.TB, dir string, id int, sets ...string) *server.Node {
 
 func stopNode(t testing.TB, n *server.Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	must(t, n.Retire(ctx))
 	must(t, n.Stop(ctx))
