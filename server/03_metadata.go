@@ -136,6 +136,12 @@ func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*
 func (s *Server) autoCreate(ctx context.Context, r *request, missing []*wanted) {
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
 	defer cancel()
+	if tooMany(int64(len(missing))*int64(s.cfg.NumPartitions)) != nil {
+		for _, w := range missing {
+			w.err = kerr.UnknownTopicOrPartition // as in Kafka, which makes none of them
+		}
+		return
+	}
 	if !s.backend.IsController() {
 		s.haveCreated(ctx, r, missing)
 		return

@@ -6,10 +6,12 @@ package server
 // from 1 up is taken and reported as 1: the volume is the redundancy. An assignment
 // must name known brokers and partitions from 0 without a gap; which broker leads is
 // still the controller's decision. A topic that stands twice is answered once, and of a
-// configuration that does the last counts. From version 5 the answer shows the topic's
+// configuration that does the last counts. A request that would make more than 10,000 partitions,
+// topics and their configurations counted with them, makes none. From version 5 the answer shows the topic's
 // configuration, if who asks may see it, from version 7 its ID.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,8 +45,14 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 		resp := kmsg.NewPtrCreateTopicsResponse()
 		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(topics))
 		specs, errs := make([]coordinator.TopicSpec, len(topics)), make([]error, len(topics))
+		excess := s.tooManyAsked(r, topics, times)
 		for i, in := range topics { // in order, for that is how a quota is used up
-			specs[i], errs[i] = s.judgeTopic(r, in, times[in.Topic] > 1)
+			if specs[i].Name = in.Topic; excess == nil {
+				specs[i], errs[i] = s.judgeTopic(r, in, times[in.Topic] > 1)
+			}
+		}
+		if excess = cmp.Or(excess, tooManyMade(specs, errs)); excess != nil {
+			errs = slices.Repeat([]error{excess}, len(topics))
 		}
 		inParallel(len(topics), func(i int) { resp.Topics[i] = s.createOne(ctx, r, specs[i], errs[i]) })
 		return resp
@@ -55,6 +63,56 @@ func (s *Server) createTopics(_ context.Context, r *request) (reply, error) {
 // not done by then goes on and is answered REQUEST_TIMED_OUT.
 func adminTimeout(ctx context.Context, ms int32) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Duration(max(ms, 0))*time.Millisecond)
+}
+
+// mostMade bounds the partitions that one request makes, as in Kafka: all other changes of the
+// cluster wait for it.
+const mostMade = 10_000
+
+func tooMany(partitions int64) error {
+	if partitions <= mostMade {
+		return nil
+	}
+	return fmt.Errorf("%w: %d partitions, with their topics and what is configured of them, are more than the %d that a request makes at most", kerr.PolicyViolation, partitions, mostMade)
+}
+
+// tooManyAsked is why nothing of a request is done that asks for too many partitions, of topics
+// that who asks may make, be they right or wrong.
+func (s *Server) tooManyAsked(r *request, topics []*kmsg.CreateTopicsRequestTopic, times map[string]int) error {
+	if r.refused != nil {
+		return nil
+	}
+	sum := int64(0)
+	for _, in := range topics {
+		n := int64(len(in.ReplicaAssignment))
+		if n == 0 {
+			n = int64(in.NumPartitions)
+		}
+		if n == -1 {
+			n = int64(s.cfg.NumPartitions)
+		}
+		if n > 0 && times[in.Topic] == 1 && r.creates(in.Topic) {
+			sum += n
+		}
+	}
+	return tooMany(sum)
+}
+
+// tooManyMade is the same of what would be made. Kafka's controller writes a record for each
+// topic and each configuration, too, and so many records at once.
+func tooManyMade(specs []coordinator.TopicSpec, errs []error) error {
+	sum := int64(0)
+	for i := range specs {
+		if errs[i] == nil {
+			sum += int64(specs[i].Partitions) + 1 + int64(len(specs[i].Configs))
+		}
+	}
+	return tooMany(sum)
+}
+
+// creates reports whether who asks may make a topic, without a word in the log.
+func (r *request) creates(topic string) bool {
+	return r.subject.Allows(acl.Create, acl.Cluster, acl.ClusterName) || r.subject.Allows(acl.Create, acl.Topic, topic)
 }
 
 // judgeTopic is what is to be made, if it may.

@@ -3,8 +3,8 @@ package server
 // CreatePartitions, key 37, versions 0 to 3 (KIP-195).
 //
 // The count is the new total and must be an increase. An assignment names brokers for
-// the new partitions alone, under the same rules as for CreateTopics. Answered when
-// the new partitions can be written to.
+// the new partitions alone, under the same rules as for CreateTopics. A request that would
+// make more than 10,000 partitions makes none. Answered when the new ones can be written to.
 
 import (
 	"context"
@@ -36,8 +36,11 @@ func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) 
 		resp := kmsg.NewPtrCreatePartitionsResponse()
 		resp.Topics = make([]kmsg.CreatePartitionsResponseTopic, len(topics))
 		ts, errs := make([]*projections.Topic, len(topics)), make([]error, len(topics))
+		excess := s.tooManyAdded(r, topics, times)
 		for i, in := range topics { // in order, for that is how a quota is used up
-			ts[i], errs[i] = s.judgeGrowth(r, in, times[in.Topic] > 1)
+			if errs[i] = excess; excess == nil {
+				ts[i], errs[i] = s.judgeGrowth(r, in, times[in.Topic] > 1)
+			}
 		}
 		inParallel(len(topics), func(i int) {
 			out, err := kmsg.NewCreatePartitionsResponseTopic(), errs[i]
@@ -50,6 +53,21 @@ func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) 
 		})
 		return resp
 	})
+}
+
+// tooManyAdded is tooManyAsked for what topics are to have more than now.
+func (s *Server) tooManyAdded(r *request, topics []*kmsg.CreatePartitionsRequestTopic, times map[string]int) error {
+	if r.refused != nil {
+		return nil
+	}
+	view, sum := s.backend.View(), int64(0)
+	for _, in := range topics {
+		t := view.Topic(in.Topic)
+		if t != nil && times[in.Topic] == 1 && r.subject.Allows(acl.Alter, acl.Topic, in.Topic) {
+			sum += max(0, int64(in.Count)-int64(len(t.Partitions)))
+		}
+	}
+	return tooMany(sum)
 }
 
 // judgeGrowth is which topic is to grow, if it may. Whether it is growth is judged later.

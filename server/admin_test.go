@@ -167,7 +167,7 @@ func TestCreateTopics(t *testing.T) {
 		"name":                  {topic("a/b", 1, 1), 17, 0},
 		"partitions 0":          {topic("x", 0, 1), 37, 0},
 		"partitions -2":         {topic("x", -2, 1), 37, 0},
-		"partitions 2^31-1":     {topic("x", 1<<31-1, 1), 37, 0},
+		"partitions 2^31-1":     {topic("x", 1<<31-1, 1), 44, 0},
 		"replicas 0":            {topic("x", 1, 0), 38, 0},
 		"replicas -2":           {topic("x", 1, -2), 38, 0},
 		"assignment and counts": {topic("x", 1, 1, []int32{0, 0}), 42, 0},

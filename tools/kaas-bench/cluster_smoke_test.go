@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +95,16 @@ func TestManyOnOne(t *testing.T) {
 	}
 	if r := got.Result; len(r.Nodes) != 1 || r.Nodes[0].Leaders != 20 || r.Nodes[0].RSS == 0 || r.Served <= 0 || r.Made == nil || r.Made.Count != 3 {
 		t.Errorf("the command told %+v", r)
+	}
+}
+
+// Brokers make so many partitions by one request, which is one for each topic.
+func TestManyOfOneTopic(t *testing.T) {
+	cmd := rootCommand(io.Discard)
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs([]string{"many", "--partitions", "10000", "--topics", "1", "--dir", t.TempDir()})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "9999 partitions at most") {
+		t.Errorf("10,000 partitions of a topic: %v", err)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// mostOfTopic is how many partitions the brokers make by one request, the topic being one more.
+const mostOfTopic = 9_999
+
 type manyOptions struct {
 	manyPlan
 	clusterOptions
@@ -40,6 +43,8 @@ func (o *manyOptions) run(ctx context.Context, out, errOut io.Writer) (err error
 		return fmt.Errorf("-o %s: table or json", o.output)
 	case o.Brokers < 1 || o.Topics < 1 || o.Partitions < o.Topics || o.Changes < 0:
 		return errors.New("many needs a broker, a topic, and a partition of each topic")
+	case o.Partitions > o.Topics*mostOfTopic:
+		return fmt.Errorf("a topic is made with %d partitions at most: %d take more topics than %d", mostOfTopic, o.Partitions, o.Topics)
 	}
 	s, err := newScratch(o.dir)
 	if err != nil {

@@ -99,6 +99,17 @@ func createScript(s *side) {
 			assigned([]int32{nodeID}, []int32{nodeID})(t)
 			t.ReplicaAssignment[1].Partition = 0
 		})}},
+		{"as many partitions as may be", topics{newTopic("new", 9_000, "retention.ms", "1000"), newTopic("other", 997), newTopic("there.is", 1)}},
+		{"one more than may be, its configuration counted", topics{newTopic("new", 9_000, "retention.ms", "1000"), newTopic("other", 998)}},
+		{"one more than may be", topics{newTopic("new", 9_000), newTopic("other", 1_001)}},
+		{"as many as may be, in one topic", topics{newTopic("new", 9_999)}},
+		{"one more than may be, in one topic", topics{newTopic("new", 10_000)}},
+		{"one more than may be, by the broker's count", topics{newTopic("new", 9_997), newTopic("other", -1)}},
+		{"as many as may be, by the broker's count", topics{newTopic("new", 9_996), newTopic("other", -1), newTopic("a b", 1)}},
+		{"far more than may be, beside others", topics{newTopic("new", 1), newTopic("a b", 1), newTopic("there.is", 1), newTopic("other", 2_000_000_000), newTopic("another", 2_000_000_000)}},
+		{"more than may be of what is there", topics{newTopic("there.is", 10_001), newTopic("new", 1)}},
+		{"more than may be of what stands twice", topics{newTopic("new", 1), newTopic("other", 9_000), newTopic("other", 9_000)}},
+		{"many beside fewer than none", topics{newTopic("new", 10_000), newTopic("other", -2), newTopic("another", 0)}},
 	} {
 		each(s, c.label+", on trial", func(r *kmsg.CreateTopicsRequest) {
 			r.Topics, r.ValidateOnly, r.TimeoutMillis = c.topics, true, 10_000
@@ -165,6 +176,7 @@ func deleteScript(s *side) {
 
 func partitionsScript(s *side) {
 	s.create("grows", 2)
+	s.create("grows-too", 1)
 	count := int32(2)
 	ask := func(v int16, label string, only bool, topics ...kmsg.CreatePartitionsRequestTopic) {
 		s.ask(label, request(v, func(r *kmsg.CreatePartitionsRequest) {
@@ -195,6 +207,11 @@ func partitionsScript(s *side) {
 			ask(v, "too few assigned", only, to("grows", count+2, []int32{nodeID}))
 			ask(v, "too many assigned", only, to("grows", count+1, []int32{nodeID}, []int32{nodeID}))
 			ask(v, "far too many", only, to("no-such", 200_000_000))
+			ask(v, "more than a request may make", only, to("grows", count+10_001))
+			ask(v, "more than it may make in two topics", only, to("grows", count+1), to("no-such", 5), to("grows-too", 20_000))
+			ask(v, "more than it may make, assigned", only, to("grows", count+10_001, []int32{nodeID}))
+			ask(v, "more than it may make, of what stands twice", only, to("grows", count+20_000), to("grows", count+20_000))
+			ask(v, "as many as a request may make", true, to("grows", count+9_000), to("grows-too", 1_001))
 			ask(v, "one more and an unknown one", true, to("grows", count+1), to("no-such", 1))
 		}
 		count++
