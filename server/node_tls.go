@@ -65,7 +65,7 @@ func (w *keyWatch) stop(ctx context.Context) {
 type keyMetrics []*tlsconf.Store
 
 var (
-	certEnds    = prometheus.NewDesc("kaas_tls_certificate_not_after_seconds", "When the listener's certificate expires, in Unix time.", []string{"listener"}, nil)
+	certEnds    = prometheus.NewDesc("kaas_tls_certificate_not_after_seconds", "When the first of the certificates expires that the listener shows, its own or one that it rests on, in Unix time.", []string{"listener"}, nil)
 	keyReads    = prometheus.NewDesc("kaas_tls_reloads_total", "Changes of a listener's key files that were taken.", []string{"listener"}, nil)
 	keyRefusals = prometheus.NewDesc("kaas_tls_reload_failures_total", "Changes of a listener's key files that were not taken.", []string{"listener"}, nil)
 )
@@ -82,7 +82,7 @@ func (m keyMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, st := range m {
 		listener := st.Settings().Listener
 		reads, refusals := st.Counts()
-		ch <- prometheus.MustNewConstMetric(certEnds, prometheus.GaugeValue, float64(st.Leaf().NotAfter.Unix()), listener)
+		ch <- prometheus.MustNewConstMetric(certEnds, prometheus.GaugeValue, float64(st.End().Unix()), listener)
 		ch <- prometheus.MustNewConstMetric(keyReads, prometheus.CounterValue, float64(reads), listener)
 		ch <- prometheus.MustNewConstMetric(keyRefusals, prometheus.CounterValue, float64(refusals), listener)
 	}

@@ -27,7 +27,8 @@ func (c *contents) sum() [sha256.Size]byte {
 // material is what a handshake takes.
 type material struct {
 	cert   tls.Certificate
-	roots  *x509.CertPool // nil: the host's
+	chain  []*x509.Certificate // of cert, the own one first; none where a client has none
+	roots  *x509.CertPool      // nil: the host's
 	server *tls.Config
 }
 
@@ -64,15 +65,15 @@ func (s *Settings) fileError(key, file string, err error) error {
 // certificate has to be one that they accept.
 func (s *Settings) load(c contents, betweenBrokers bool) (*material, error) {
 	m := &material{}
-	chain, err := s.loadOwn(m, c.keys)
-	if err != nil {
+	if err := s.loadOwn(m, c.keys); err != nil {
 		return nil, err
 	}
+	var err error
 	if m.roots, err = s.loadTrust(c.trust); err != nil {
 		return nil, err
 	}
 	if betweenBrokers {
-		if err := s.checkOwn(chain, m.roots); err != nil {
+		if err := s.checkOwn(m.chain, m.roots); err != nil {
 			return nil, s.storeError(&s.keys, keystoreLocation, keystoreChain, err)
 		}
 	}
@@ -81,22 +82,22 @@ func (s *Settings) load(c contents, betweenBrokers bool) (*material, error) {
 }
 
 // loadOwn takes the own key with its certificates, which a client need not have.
-func (s *Settings) loadOwn(m *material, keys []byte) ([]*x509.Certificate, error) {
+func (s *Settings) loadOwn(m *material, keys []byte) error {
 	if s.client && s.keys.location == "" && s.keys.key == nil {
-		return nil, nil
+		return nil
 	}
 	key, chain, err := s.loadKey(keys)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := fits(key, chain[0]); err != nil {
-		return nil, s.storeError(&s.keys, keystoreLocation, keystoreKey, err)
+		return s.storeError(&s.keys, keystoreLocation, keystoreKey, err)
 	}
-	m.cert = tls.Certificate{PrivateKey: key, Leaf: chain[0]}
+	m.cert, m.chain = tls.Certificate{PrivateKey: key, Leaf: chain[0]}, chain
 	for _, cert := range chain {
 		m.cert.Certificate = append(m.cert.Certificate, cert.Raw)
 	}
-	return chain, nil
+	return nil
 }
 
 // storeError blames the setting that a source was given by: the file, or what stands in

@@ -15,9 +15,9 @@ type Store struct {
 	s              *Settings
 	betweenBrokers bool
 	now            atomic.Pointer[material]
-	seen           [sha256.Size]byte // what the files held, good or bad; the watcher's
-	complaint      string            // of the last look that failed; likewise
-	told           string            // what was said of the certificate's end; likewise
+	seen           [sha256.Size]byte            // what the files held, good or bad; the watcher's
+	complaint      string                       // of the last look that failed; likewise
+	told           map[[sha256.Size]byte]string // what was said of the end of each certificate; likewise
 
 	reloads, refusals atomic.Int64
 }
@@ -44,6 +44,18 @@ func (st *Store) Settings() *Settings { return st.s }
 
 // Leaf is the own certificate, nil where a client has none.
 func (st *Store) Leaf() *x509.Certificate { return st.now.Load().cert.Leaf }
+
+// End is when the first of the certificates ends that the listener shows: its own, or one that
+// it rests on.
+func (st *Store) End() time.Time {
+	var end time.Time
+	for _, cert := range st.now.Load().chain {
+		if end.IsZero() || cert.NotAfter.Before(end) {
+			end = cert.NotAfter
+		}
+	}
+	return end
+}
 
 // Counts are how many times new files were taken, and refused.
 func (st *Store) Counts() (reloads, refusals int64) { return st.reloads.Load(), st.refusals.Load() }

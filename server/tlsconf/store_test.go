@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"log/slog"
 	"net"
@@ -374,25 +375,37 @@ func TestClientGivesUp(t *testing.T) {
 	})
 }
 
-// What is wrong with the own certificate is said once, and again when that changes, as time goes.
-func TestOwnCertificateEnd(t *testing.T) {
-	ca := testcerts.Authority(t, "ca")
+// What is wrong with a certificate that is shown is said once, and again when that changes, as
+// time goes: of the own one, and of one that it rests on.
+func TestCertificatesEnd(t *testing.T) {
+	const day = 24 * time.Hour
 	from := time.Now().Truncate(time.Second)
-	st, err := open(t, map[string]string{keystoreType: "PEM", keystoreLocation: put(t, t.TempDir(), "k.pem",
-		ca.Issue(t, testcerts.Spec{From: from, To: from.Add(100 * 24 * time.Hour)}).PEM(t, ""))})
+	ca := testcerts.Authority(t, "ca")
+	above := ca.Issue(t, testcerts.Spec{Subject: pkix.Name{CommonName: "above"}, From: from.Add(-2 * time.Hour), To: from.Add(200 * day), Authority: true})
+	own := above.Issue(t, testcerts.Spec{Subject: pkix.Name{CommonName: "own"}, From: from, To: from.Add(100 * day)})
+	own.Chain = append(own.Chain[:2], above.Chain[0]) // the second twice, and without the authority
+	st, err := open(t, map[string]string{keystoreType: "PEM", keystoreLocation: put(t, t.TempDir(), "k.pem", own.PEM(t, ""))})
 	if err != nil {
 		t.Fatal(err)
+	}
+	later, err := open(t, map[string]string{keystoreType: "PEM", keystoreLocation: put(t, t.TempDir(), "k.pem", above.Issue(t, testcerts.Spec{To: from.Add(300 * day)}).PEM(t, ""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := st.End(), later.End(); !a.Equal(own.Chain[0].NotAfter) || !b.Equal(ca.Chain[0].NotAfter) {
+		t.Errorf("the first ends are %v and %v", a, b)
 	}
 	for _, tc := range []struct {
 		after time.Duration
 		want  string
 	}{
-		{-time.Hour, "not valid yet"}, {-time.Minute, ""}, {time.Hour, ""}, {86*24*time.Hour - time.Second, ""},
-		{86*24*time.Hour + time.Second, "expires soon"}, {90 * 24 * time.Hour, ""}, {100*24*time.Hour + time.Second, "has expired"}, {101 * 24 * time.Hour, ""},
+		{-time.Hour, "the certificate is not valid yet"}, {-time.Minute, ""}, {time.Hour, ""}, {86*day - time.Second, ""},
+		{86*day + time.Second, "the certificate expires soon"}, {90 * day, ""}, {100*day + time.Second, "the certificate has expired"}, {101 * day, ""},
+		{186*day + time.Second, `rests on expires soon" listener=TLS subject="CN=above"`}, {190 * day, ""}, {200*day + time.Second, "rests on has expired"}, {201 * day, ""},
 	} {
 		var log strings.Builder
-		st.tellEnd(from.Add(tc.after), slog.New(slog.NewTextHandler(&log, nil)))
-		if got := log.String(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+		st.tellEnds(from.Add(tc.after), slog.New(slog.NewTextHandler(&log, nil)))
+		if got := log.String(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) || strings.Count(got, "\n") > 1 {
 			t.Errorf("after %v: %q, want %q", tc.after, got, tc.want)
 		}
 	}

@@ -2,6 +2,8 @@ package tlsconf
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -92,33 +94,44 @@ const soonExpired = 14 * 24 * time.Hour
 
 func tellEnds(stores []*Store, log *slog.Logger) {
 	for _, st := range stores {
-		st.tellEnd(time.Now(), log)
+		st.tellEnds(time.Now(), log)
 	}
 }
 
-// tellEnd says of the own certificate that it is not valid, or will not be for long: once, until
-// that changes or there is another one.
-func (st *Store) tellEnd(now time.Time, log *slog.Logger) {
-	leaf := st.Leaf()
-	if leaf == nil { // a client's
-		return
-	}
-	what, level := "", slog.LevelError
-	switch {
-	case now.After(leaf.NotAfter):
-		what = "the certificate has expired: nobody trusts this listener"
-	case now.Before(leaf.NotBefore):
-		what = "the certificate is not valid yet: nobody trusts this listener"
-	case leaf.NotAfter.Sub(now) < soonExpired:
-		what, level = "the certificate expires soon", slog.LevelWarn
-	}
-	serial := leaf.SerialNumber.Text(16)
-	if told := what + serial; told != st.told {
-		st.told = told
-		if what != "" {
-			log.Log(context.Background(), level, what, "listener", st.s.Listener, "subject", leaf.Subject.String(), "serial", serial, "from", leaf.NotBefore, "expires", leaf.NotAfter)
+// tellEnds says of each certificate that the listener shows that it is not valid, or will not be
+// for long: once, until that changes or there is another one.
+func (st *Store) tellEnds(now time.Time, log *slog.Logger) {
+	told := map[[sha256.Size]byte]string{}
+	for i, cert := range st.now.Load().chain {
+		id := sha256.Sum256(cert.Raw)
+		if _, twice := told[id]; twice {
+			continue
+		}
+		what, level := endOf(cert, i == 0, now)
+		if told[id] = what; what != "" && what != st.told[id] {
+			log.Log(context.Background(), level, what, "listener", st.s.Listener, "subject", cert.Subject.String(),
+				"serial", cert.SerialNumber.Text(16), "from", cert.NotBefore, "expires", cert.NotAfter)
 		}
 	}
+	st.told = told
+}
+
+// endOf is what there is to say of a certificate's end. Who checks one that is not the own may
+// know another way from the own to an authority that he trusts.
+func endOf(cert *x509.Certificate, own bool, now time.Time) (what string, level slog.Level) {
+	name, outcome := "the certificate", ": nobody trusts this listener"
+	if !own {
+		name, outcome = "a certificate that the listener's rests on", ": who knows no other way to an authority does not trust this listener"
+	}
+	switch {
+	case now.After(cert.NotAfter):
+		return name + " has expired" + outcome, slog.LevelError
+	case now.Before(cert.NotBefore):
+		return name + " is not valid yet" + outcome, slog.LevelError
+	case cert.NotAfter.Sub(now) < soonExpired:
+		return name + " expires soon", slog.LevelWarn
+	}
+	return "", 0
 }
 
 // refresh looks at the files. changed says that they are others than at the last look,
