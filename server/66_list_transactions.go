@@ -60,7 +60,7 @@ func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransa
 		}
 	}
 	if p := or(req.TransactionalIDPattern, ""); p != "" {
-		if err := pattern.Check(p); err != nil {
+		if err := r.checkPattern(p); err != nil {
 			return fmt.Errorf("%w: %w", kerr.InvalidRegularExpression, err)
 		}
 		f.Match = matchVisible(ctx, r, p)
@@ -92,11 +92,18 @@ func (s *Server) listTxns(ctx context.Context, r *request, resp *kmsg.ListTransa
 	return ctx.Err() // some may not have been matched
 }
 
+// checkPattern judges a pattern, whose time counts.
+func (r *request) checkPattern(expr string) error {
+	defer r.busy(time.Now())
+	return pattern.Check(expr)
+}
+
 // matchVisible matches what who asks may see. It is compiled for the first of that: who may see
 // nothing has no work done for it.
 func matchVisible(ctx context.Context, r *request, expr string) func(id string) bool {
 	var re *regexp.Regexp
 	return func(id string) bool {
+		defer r.busy(time.Now())
 		if ctx.Err() != nil || !r.subject.Allows(acl.Describe, acl.TransactionalID, id) {
 			return false
 		}

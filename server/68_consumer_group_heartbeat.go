@@ -59,6 +59,7 @@ func (s *Server) consumerHeartbeat(ctx context.Context, r *request, req *kmsg.Co
 		return consumer.HeartbeatResponse{}, err
 	}
 	hb := heartbeatRequest(r, req)
+	hb.Spent = func(d time.Duration) { r.took += d }
 	if s.authorizer.on() { // what a pattern matches is judged later, and again
 		hb.Principal = r.principal.String()
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kaas.dev/kaas/server/auth"
+	"kaas.dev/kaas/server/quota"
 )
 
 const (
@@ -52,6 +53,7 @@ type conn struct {
 	work   context.Context // ends with it, or earlier, when the broker cannot wait any longer
 	queue  chan *pending   // from the reader to the writer, in the order of the wire
 	open   atomic.Int64    // requests that were started and are not answered
+	idle   chan struct{}   // is told when all that were started are answered
 	// undone bounds the bytes of requests without records that are not answered. Those
 	// with records are bounded for all connections together.
 	undone *semaphore.Weighted
@@ -59,6 +61,8 @@ type conn struct {
 
 	began    time.Time
 	produced bool         // there was a Produce; owned by the reader
+	timed    quota.Client // who sent the last request, where anybody's time counts; owned by the reader
+	excused  bool         // a broker's, which passes on what others ask; owned by the reader
 	admitted func()       // of the first one, which is being read; owned by the reader
 	muted    atomic.Int64 // until when nothing is read, in ns after began; see mute
 
@@ -99,13 +103,14 @@ func (p *pending) forget() {
 	if p.done != nil {
 		<-p.done
 	}
+	p.req.auditRest()
 	p.drop()
 }
 
 var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), undone: semaphore.NewWeighted(controlMax),
+	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), idle: make(chan struct{}, 1), undone: semaphore.NewWeighted(controlMax),
 		principal: auth.Anonymous, began: time.Now(), host: hostOf(nc)}
 	if s.cfg.identify != nil {
 		c.principal = s.cfg.identify(nc)
@@ -221,7 +226,7 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 		return nil, fmt.Errorf("%s version %d is not served", kmsg.NameForKey(h.key), h.version)
 	}
 	defer c.settle()
-	if err := c.awaitQuota(br, h); err != nil {
+	if err := c.awaitQuota(br, a, h); err != nil {
 		return nil, err
 	}
 	claim, weight, err := c.admit(a, h)
@@ -396,7 +401,12 @@ func (c *conn) write() error {
 			return err
 		}
 		c.answered.Store(true)
-		c.open.Add(-1)
+		if c.open.Add(-1) == 0 {
+			select {
+			case c.idle <- struct{}{}:
+			default: // it was told so before
+			}
+		}
 		if !apiFor(p.req.key).records {
 			c.undone.Release(int64(p.req.size))
 		}

@@ -32,7 +32,7 @@ func (r *request) of(tags map[uint32][]byte) {
 	if r.conn.listener.Name != r.conn.s.cfg.InterBroker {
 		return
 	}
-	r.exempt, r.forwarded = true, true
+	r.exempt, r.forwarded, r.conn.excused = true, true, true
 	if b := tags[clientTag]; len(b) >= 2 {
 		r.asked, r.clientID = int16(binary.BigEndian.Uint16(b)), string(b[2:])
 	}

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -24,8 +26,9 @@ type fakeShard struct {
 	listed    []groupshard.Listed
 	deleted   []error
 	beat      consumer.HeartbeatResponse
-	hold      bool // Join waits for the end
-	opening   bool // another shard is
+	spends    time.Duration // on a heartbeat's pattern
+	hold      bool          // Join waits for the end
+	opening   bool          // another shard is
 
 	mu    sync.Mutex
 	calls []any
@@ -122,6 +125,11 @@ func (f *fakeShard) DeleteOffsets(_ context.Context, _ string, topics []groups.T
 }
 
 func (f *fakeShard) ConsumerHeartbeat(_ context.Context, r consumer.HeartbeatRequest) (consumer.HeartbeatResponse, error) {
+	if r.Spent == nil {
+		return f.beat, errors.New("nobody is told what patterns take")
+	}
+	r.Spent(f.spends)
+	r.Spent = nil // what is compared has none
 	f.note(r)
 	return f.beat, f.err
 }

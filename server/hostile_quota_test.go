@@ -126,3 +126,63 @@ func TestRequestTimeOfManyConnections(t *testing.T) {
 		t.Errorf("%d requests in %v", asked, time.Since(began))
 	}
 }
+
+// Nor does whoever hangs up while he is muted for the time that his requests take, and comes
+// again, or who sends the next before he is told: there is one request a second either way.
+func TestRequestTimeOfWhoComesAgain(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	c.quota("user=ANONYMOUS", "request_percentage=0.000001")
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 9
+	dial(t, n.Addr()).ask(req) // from now on he owes for days
+	takes(t, 2*time.Second, "two connections", func() {
+		for range 2 {
+			d := dial(t, n.Addr())
+			d.ask(req)
+			d.nc.Close()
+		}
+	})
+	takes(t, 3*time.Second, "three requests at once, each by another name", func() {
+		d := dial(t, n.Addr())
+		for i := range 3 {
+			if _, err := d.nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID(fmt.Sprint("c", i))).AppendRequest(nil, req, int32(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			d.receive()
+		}
+	})
+	takes(t, 3*time.Second, "three requests at once", func() {
+		d := dial(t, n.Addr())
+		for range 3 {
+			d.send(req)
+		}
+		for range 3 {
+			d.receive()
+		}
+	})
+}
+
+// What a client's patterns take is time of its requests.
+func TestTimeOfPatterns(t *testing.T) {
+	f := &fakeShard{spends: 10 * time.Second}
+	c, n, _ := dialFake(t, f, nil)
+	dial(t, n.Addr()).quota("client-id=test", "request_percentage=50") // 5 s in ten
+	pattern := "t.*"
+	got := c.ask(&kmsg.ConsumerGroupHeartbeatRequest{Version: 1, Group: "g", MemberID: "m", MemberEpoch: 1, SubscribedTopicRegex: &pattern}).(*kmsg.ConsumerGroupHeartbeatResponse)
+	if got.ThrottleMillis != 1000 || got.ErrorCode != 0 {
+		t.Errorf("a heartbeat whose pattern takes 10 s: %+v", got)
+	}
+
+	s := &Server{cfg: &Config{}}
+	r := &request{conn: &conn{s: s}}
+	if err := r.checkPattern("a.*"); err != nil || r.took <= 0 {
+		t.Errorf("to judge a pattern takes %v, %v", r.took, err)
+	}
+	before := r.took
+	if match := matchVisible(t.Context(), r, "a.*"); !match("abc") || r.took <= before {
+		t.Errorf("to match it takes %v", r.took-before)
+	}
+}

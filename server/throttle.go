@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ func (r *request) slow(why throttled, d time.Duration) {
 
 // quotas are those of the newest view, nil without any.
 func (s *Server) quotas() *projections.Quotas { return s.backend.View().Quotas() }
+
+// busy counts what a request has been doing since then.
+func (r *request) busy(began time.Time) { r.took += time.Since(began) }
 
 // chargeTime counts the time that a request took, once.
 func (s *Server) chargeTime(r *request) {
@@ -174,33 +178,79 @@ func (c *conn) settle() {
 }
 
 // awaitQuota keeps the first Produce of a connection waiting, unread, where its client owes
-// time for what it has sent by others: who hangs up while he is muted, and comes again, gains
-// nothing. Further ones wait by the connection's own mute.
-func (c *conn) awaitQuota(br *bufio.Reader, h head) error {
-	if h.key != kmsg.Produce.Int16() || c.produced {
-		return nil
+// time for what it has sent by others, and any request that would gain by coming on another
+// connection, or beside others: who hangs up while he is muted, and comes again, gains nothing.
+func (c *conn) awaitQuota(br *bufio.Reader, a *api, h head) error {
+	first := h.key == kmsg.Produce.Int16() && !c.produced
+	if first {
+		c.produced = true
 	}
-	c.produced = true
-	if c.s.quotas() == nil {
+	q := c.s.quotas()
+	timed := c.s.quota.Timed(q) && !a.inner && !c.excused
+	if q == nil || !c.auth.trusted() || !first && !timed {
 		return nil
 	}
 	id, err := peekClientID(br, int(h.size)-headBytes)
 	if err != nil {
 		return err
 	}
-	who := quota.Client{User: c.principal.Name, ID: id}
+	who := quota.Client{User: c.principal.Name, ID: textOf(id)}
+	if timed {
+		err = c.awaitTime(q, who)
+	}
+	if err == nil && first {
+		err = c.awaitBytes(who, int(h.size))
+	}
+	return cmp.Or(err, c.deadline(pieceTimeout))
+}
+
+// awaitTime keeps a request waiting whose client owes time for requests. If the last one of the
+// connection was the same client's, its answer has the connection muted for that, but may be on
+// its way still: so it is waited for. Else it may have been for others, and this one waits for as
+// long as it would have been muted.
+func (c *conn) awaitTime(q *projections.Quotas, who quota.Client) error {
+	same := c.timed == who
+	c.timed = who
+	owes := c.s.quota.Owes(q, who)
+	if owes == 0 {
+		return nil
+	}
+	if err := c.awaitAnswers(); err != nil {
+		return err
+	}
+	if !same {
+		c.mute(owes)
+	}
+	return c.awaitUnmuted()
+}
+
+// awaitAnswers waits until all requests of the connection are answered.
+func (c *conn) awaitAnswers() error {
+	for c.open.Load() > 0 {
+		select {
+		case <-c.idle:
+		case <-c.s.stop:
+			return errDraining
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
+	}
+	return nil
+}
+
+// awaitBytes waits until so many bytes of a client may come by a connection that has sent none.
+func (c *conn) awaitBytes(who quota.Client, bytes int) error {
 	for {
-		wait, done := c.s.quota.Admit(c.s.quotas(), who, int(h.size))
+		wait, done := c.s.quota.Admit(c.s.quotas(), who, bytes)
 		if wait == 0 {
 			c.admitted = done
-			break
+			return nil
 		}
 		c.mute(wait)
 		if err := c.awaitUnmuted(); err != nil {
 			return err
 		}
 	}
-	return c.deadline(pieceTimeout)
 }
 
 // peekClientID is the client ID of a request whose fixed part has been read, as far as there is
@@ -221,5 +271,5 @@ func peekClientID(br *bufio.Reader, rest int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return textOf(string(b[2:])), nil
+	return string(b[2:]), nil
 }

@@ -19,6 +19,9 @@ func (s *Shard) ConsumerHeartbeat(ctx context.Context, r consumer.HeartbeatReque
 	r.NewID = uuid.NewString()
 	var resp consumer.HeartbeatResponse
 	decide := func(g *groups.Group, view *projections.Cluster, cfg consumer.Config) (fs []groups.Fact, err error) {
+		if cfg.Unmatched == nil { // else it is not the request's goroutine that calls
+			cfg.Spent = r.Spent
+		}
 		fs, resp, err = consumer.Heartbeat(s.seenBy(g, r.GroupID), view, cfg, s.opt.Now(), r)
 		return fs, err
 	}

@@ -167,6 +167,9 @@ func (m *Manager) Measured(q *projections.Quotas, c Client) bool {
 	return ok
 }
 
+// Timed reports whether anybody's time is measured.
+func (m *Manager) Timed(q *projections.Quotas) bool { return q != nil && m.of(q).clients[request].any }
+
 // Request notes that a client's request has kept a thread for so long, and returns how long
 // the client has to wait: never longer than a sample takes.
 func (m *Manager) Request(q *projections.Quotas, c Client, took time.Duration) time.Duration {
@@ -180,6 +183,18 @@ func (m *Manager) Request(q *projections.Quotas, c Client, took time.Duration) t
 	wait := x.rate.wait(w, bound, now)
 	x.keep(w, now, 0)
 	return round(min(wait, float64(w.ms)))
+}
+
+// Owes is for how long a client has to wait because of the time that its requests have taken,
+// wherever that was: never longer than a sample takes. Nothing is noted.
+func (m *Manager) Owes(q *projections.Quotas, c Client) time.Duration {
+	x, bound, now := m.find(q, request, c)
+	if x == nil {
+		return 0
+	}
+	defer x.mu.Unlock()
+	w := m.window[request]
+	return round(min(x.rate.wait(w, bound, now), float64(w.ms)))
 }
 
 // Mutate asks whether a client may have so many partitions made or deleted. Where it is

@@ -56,12 +56,18 @@ func (d *draft) beat(r *HeartbeatRequest) ([]groups.Fact, HeartbeatResponse, err
 		return nil, HeartbeatResponse{}, err
 	}
 	if patternOf(d.member) != patternOf(before) && d.cfg.Unmatched == nil { // it was looked at before others had to wait
-		if err := pattern.Check(patternOf(d.member)); err != nil {
+		if err := d.cfg.check(patternOf(d.member)); err != nil {
 			return nil, HeartbeatResponse{}, fmt.Errorf("pattern %q: %w: %w", patternOf(d.member), err, kerr.InvalidRegularExpression)
 		}
 	}
 	d.advance(before, r.Owned)
 	return d.facts(), d.answer(r, before), nil
+}
+
+// check judges a pattern.
+func (c *Config) check(expr string) error {
+	defer c.spent(time.Now())
+	return pattern.Check(expr)
 }
 
 // advance takes the draft from a new state of one member, and from the topics as they are

@@ -3,6 +3,7 @@ package consumer
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kaas.dev/kaas/internal/pattern"
 	"kaas.dev/kaas/projections"
@@ -65,9 +66,10 @@ type subscriber struct {
 // matching returns the topics that who may describe and whose names the expression matches,
 // by name. Whoever asks for the same meanwhile waits, and nobody else does. Where others wait
 // for the caller it says only what is known.
-func (m *Memory) matching(t Topics, expr string, who Describer, waiting bool) ([]*projections.Topic, bool) {
+func (c *Config) matching(t Topics, expr string, who Describer) ([]*projections.Topic, bool) {
+	m, waiting := c.Memory, c.Unmatched != nil
 	if m == nil {
-		return matching(t, expr, who), true
+		return c.match(t, expr, who), true
 	}
 	var of *matched
 	m.look(t, func() {
@@ -84,7 +86,7 @@ func (m *Memory) matching(t Topics, expr string, who Describer, waiting bool) ([
 		return nil, false
 	}
 	of.once.Do(func() {
-		of.topics = matching(t, expr, who)
+		of.topics = c.match(t, expr, who)
 		of.known.Store(true)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -95,7 +97,8 @@ func (m *Memory) matching(t Topics, expr string, who Describer, waiting bool) ([
 	return of.topics, true
 }
 
-func matching(t Topics, expr string, who Describer) []*projections.Topic {
+func (c *Config) match(t Topics, expr string, who Describer) []*projections.Topic {
+	defer c.spent(time.Now())
 	re, err := pattern.Compile(expr)
 	if err != nil {
 		return nil // it was checked when it came; another build may read patterns otherwise

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"kaas.dev/kaas/projections"
 )
@@ -28,8 +30,9 @@ func TestMatchingHoldsNobodyUp(t *testing.T) {
 		}
 		m.mu.Unlock()
 	}
-	m.matching(topics, "a.*", nil, false)
-	m.matching(topics, "a.*", nil, false)
+	cfg := &Config{Memory: m}
+	cfg.matching(topics, "a.*", nil)
+	cfg.matching(topics, "a.*", nil)
 	if looks != 1 || m.mu.bytes == 0 {
 		t.Errorf("matched %d times, %d bytes are kept", looks, m.mu.bytes)
 	}
@@ -46,25 +49,26 @@ func (s *sees) Describes(topic string) bool { return (*s)[topic] }
 func TestMatchingKeepsNobodyWaiting(t *testing.T) {
 	w := newWorld(t, "a:1", "b:1", "c:1")
 	m := &Memory{}
+	alone, waiting := &Config{Memory: m}, &Config{Memory: m, Unmatched: new(bool)}
 	hold, begun := make(chan struct{}), make(chan struct{})
 	slow := &slowly{begun, hold}
 	done := make(chan []*projections.Topic)
 	go func() {
-		out, _ := m.matching(w.topics, ".*", slow, false)
+		out, _ := alone.matching(w.topics, ".*", slow)
 		done <- out
 	}()
 	<-begun
-	if _, ok := m.matching(w.topics, ".*", slow, true); ok {
+	if _, ok := waiting.matching(w.topics, ".*", slow); ok {
 		t.Error("what is not matched yet is known")
 	}
-	if out, ok := m.matching(w.topics, "[ab]", &sees{"b": true, "c": true}, false); !ok || len(out) != 1 || out[0].Name != "b" {
+	if out, ok := alone.matching(w.topics, "[ab]", &sees{"b": true, "c": true}); !ok || len(out) != 1 || out[0].Name != "b" {
 		t.Errorf("another has %v", out)
 	}
 	close(hold)
 	if out := <-done; len(out) != 3 {
 		t.Errorf("%d topics", len(out))
 	}
-	if out, ok := m.matching(w.topics, ".*", slow, true); !ok || len(out) != 3 {
+	if out, ok := waiting.matching(w.topics, ".*", slow); !ok || len(out) != 3 {
 		t.Errorf("known are %v", out)
 	}
 }
@@ -78,5 +82,31 @@ func (s *slowly) Describes(topic string) bool {
 		close(s.begun)
 	}
 	<-s.hold
+	return true
+}
+
+// What patterns take is told, once: not what somebody else takes for the same, nor what nobody
+// has to look for.
+func TestMatchingTellsWhatItTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a:1", "b:1", "c:1")
+		cfg := &Config{Memory: &Memory{}}
+		for _, want := range []time.Duration{3 * time.Second, 0} {
+			told := time.Duration(0)
+			cfg.Spent = func(d time.Duration) { told += d }
+			if out, ok := cfg.matching(w.topics, "a|b|c", sleepy{}); !ok || len(out) != 3 || told != want {
+				t.Errorf("%d topics, which took %v, want %v", len(out), told, want)
+			}
+		}
+	})
+}
+
+// sleepy takes a second to say of a topic that it may be described.
+type sleepy struct{}
+
+func (sleepy) Who() any { return sleepy{} }
+
+func (sleepy) Describes(string) bool {
+	time.Sleep(time.Second)
 	return true
 }

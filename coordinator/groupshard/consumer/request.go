@@ -40,6 +40,15 @@ type Config struct {
 	// Unmatched is set where others wait for the call: it is made true, and what the call
 	// returns is of no use, if patterns have to be matched first that the memory does not know.
 	Unmatched *bool
+	// Spent is told how long the call has looked at patterns; it may be nil.
+	Spent func(time.Duration)
+}
+
+// spent tells how long patterns were looked at since then.
+func (c *Config) spent(began time.Time) {
+	if c.Spent != nil {
+		c.Spent(time.Since(began))
+	}
 }
 
 // Describer is somebody who may describe some topics.
@@ -67,6 +76,7 @@ type HeartbeatRequest struct {
 	Regex            *string  // subscribed by pattern; empty: by none
 	ServerAssignor   *string
 	Owned            []groups.TopicPartitions
+	Spent            func(time.Duration) // is told how long patterns were looked at for it; may be nil
 }
 
 // HeartbeatResponse answers a heartbeat.

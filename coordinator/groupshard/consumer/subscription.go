@@ -54,7 +54,7 @@ func subscribedBy(t Topics, cfg *Config, m *groups.ConsumerMember, who Describer
 	if patternOf(m) == "" {
 		return out
 	}
-	matched, ok := cfg.Memory.matching(t, patternOf(m), who, cfg.Unmatched != nil)
+	matched, ok := cfg.matching(t, patternOf(m), who)
 	if !ok {
 		*cfg.Unmatched = true
 	}
