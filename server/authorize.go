@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -9,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/server/acl"
@@ -23,14 +21,11 @@ type authorizer struct {
 	opt   *acl.Options // nil: everybody may do everything
 	view  atomic.Pointer[acl.View]
 	build sync.Mutex
-	audit *slog.Logger
+	audit *audit
 }
 
-// auditLogger is how Kafka calls the log of what is denied (info) and allowed (debug).
-const auditLogger = "kafka.authorizer.logger"
-
 func newAuthorizer(cfg *Config, log *slog.Logger) *authorizer {
-	a := &authorizer{audit: log.With("logger", auditLogger)}
+	a := &authorizer{audit: newAudit(log)}
 	if cfg.Authorizer {
 		a.opt = &cfg.ACL
 	}
@@ -169,68 +164,4 @@ func (r *request) clusterOperations() int32 {
 		return 0
 	}
 	return r.subject.Operations(acl.Cluster, acl.ClusterName)
-}
-
-// mostDenials is how many denials of one request are logged.
-const mostDenials = 1000
-
-// denials are what a request was denied: each is logged once, and then how many more there were.
-type denials struct {
-	mu     sync.Mutex
-	logged map[denial]bool
-	passed int
-}
-
-type denial struct {
-	op   acl.Operation
-	res  acl.Resource
-	name string
-}
-
-// first reports whether to log a denial, as one that is not logged yet.
-func (d *denials) first(op acl.Operation, res acl.Resource, name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	k := denial{op, res, name}
-	if d.logged[k] {
-		return false
-	}
-	if len(d.logged) >= mostDenials {
-		d.passed++
-		return false
-	}
-	if d.logged == nil {
-		d.logged = map[denial]bool{}
-	}
-	d.logged[k] = true
-	return true
-}
-
-// auditRest tells how many denials of a request were not logged for themselves.
-func (r *request) auditRest() {
-	r.denials.mu.Lock()
-	n := r.denials.passed
-	r.denials.passed = 0
-	r.denials.mu.Unlock()
-	if n > 0 {
-		r.conn.s.authorizer.audit.Info("denied, and not logged one by one", "principal", r.principal.String(), "host", r.from.String(), "request", kmsg.NameForKey(r.key), "denials", n)
-	}
-}
-
-// audit tells of a decision: what is denied at info, once a request, all else at debug. While debug is off
-// that costs nothing but the question.
-func (r *request) audit(allowed, asked bool, op acl.Operation, res acl.Resource, name string) {
-	level, log := slog.LevelDebug, r.conn.s.authorizer.audit
-	if asked && !allowed {
-		level = slog.LevelInfo
-	}
-	if !log.Enabled(context.Background(), level) || level == slog.LevelInfo && !r.denials.first(op, res, name) {
-		return
-	}
-	what := "allowed"
-	if !allowed {
-		what = "denied"
-	}
-	log.Log(context.Background(), level, what, "principal", r.principal.String(), "operation", op.String(), "host", r.from.String(),
-		"resource", res.String()+":LITERAL:"+name, "request", kmsg.NameForKey(r.key), "rule", r.subject.Rule(op, res, name))
 }

@@ -28,6 +28,8 @@ type metrics struct {
 	handshakes *prometheus.CounterVec
 	logins     *prometheus.CounterVec
 	refused    *prometheus.CounterVec
+	// denied are decisions of the authorizer, unlogged those of them that the log has no line of.
+	denied, unlogged prometheus.Counter
 
 	// acceptWaits and addressWaits are for how long new connections have to wait, by listener.
 	acceptWaits, addressWaits *prometheus.HistogramVec
@@ -63,7 +65,9 @@ func newMetrics() *metrics {
 		topicOut:      counters("kafka_server_brokertopicmetrics_bytesout_total", "Bytes of batches sent to consumers.", "topic"),
 	}
 	m.handshakes = counters("kaas_tls_handshake_failures_total", "TLS handshakes that failed, by listener and reason.", "listener", "reason")
-	m.registry.MustRegister(m.handshakes)
+	m.denied = prometheus.NewCounter(prometheus.CounterOpts{Name: "kafka_server_authorizer_metrics_authorization_denied_total", Help: "Decisions of the authorizer that deny, also what is only left out of a list."})
+	m.unlogged = prometheus.NewCounter(prometheus.CounterOpts{Name: "kaas_audit_denials_not_logged_total", Help: "Denials that the log has no line of their own for: of a request, or a client, with too many."})
+	m.registry.MustRegister(m.handshakes, m.denied, m.unlogged)
 	for why, name := range throttleNames {
 		m.throttled[why] = prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "kafka_server_" + name + "_throttle_time_seconds", Help: "How long clients were made to wait by their quotas of that kind, where they were.",

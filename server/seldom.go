@@ -8,6 +8,31 @@ import (
 	"time"
 )
 
+// pace is how often something may be done: so many times at once, then one more each time that
+// so long has passed.
+type pace struct {
+	burst int
+	every time.Duration
+}
+
+// take reports whether it may be done now, and then counts it. used is how far the burst is used
+// up: now, when all of it is.
+func (p pace) take(used *time.Time, now time.Time) bool {
+	if p.fresh(*used, now) {
+		*used = now.Add(-time.Duration(p.burst) * p.every)
+	}
+	if used.Add(p.every).After(now) {
+		return false
+	}
+	*used = used.Add(p.every)
+	return true
+}
+
+// fresh reports whether nothing of the burst is used up.
+func (p pace) fresh(used, now time.Time) bool {
+	return !used.After(now.Add(-time.Duration(p.burst) * p.every))
+}
+
 const (
 	seldomBurst = 5
 	seldomEvery = 2 * time.Second
@@ -17,7 +42,7 @@ const (
 // once, then every 2 s.
 type seldom struct {
 	mu     sync.Mutex
-	left   time.Time // how far the burst is used up: now, when all of it is
+	left   time.Time // see pace
 	passed int64     // not allowed since the last that was
 }
 
@@ -25,14 +50,10 @@ type seldom struct {
 func (s *seldom) allow(now time.Time) (passed int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if oldest := now.Add(-seldomBurst * seldomEvery); s.left.Before(oldest) {
-		s.left = oldest
-	}
-	if s.left.Add(seldomEvery).After(now) {
+	if !(pace{seldomBurst, seldomEvery}).take(&s.left, now) {
 		s.passed++
 		return 0, false
 	}
-	s.left = s.left.Add(seldomEvery)
 	passed, s.passed = s.passed, 0
 	return passed, true
 }

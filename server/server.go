@@ -81,6 +81,9 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 	s.life, s.end = context.WithCancel(s.wire)
 	s.serving, s.drain = context.WithCancel(s.life)
 	s.startSASL()
+	if s.authorizer.on() {
+		s.wg.Go(func() { s.authorizer.audit.run(s.stop) })
+	}
 	for i, ln := range lns {
 		s.wg.Go(func() { s.accept(i, ln) })
 	}
@@ -193,6 +196,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 		}
 	})
 	s.wg.Wait()
+	s.authorizer.audit.tell(time.Now(), true)
 	s.cut()
 	if !hurry() {
 		<-last
