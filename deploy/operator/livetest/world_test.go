@@ -78,10 +78,7 @@ func start(t *testing.T) *world {
 	if os.Getenv(gate) == "" {
 		t.Skipf("starts an API server and brokers: set %s=1 to run it", gate)
 	}
-	w := &world{t: t, dir: t.TempDir(), bin: map[string]string{}, said: &logged{}, scheme: runtime.NewScheme()}
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		must(t, add(w.scheme))
-	}
+	w := &world{t: t, dir: t.TempDir(), bin: map[string]string{}, said: &logged{}, scheme: scheme(t)}
 	program := func(name, module, pkg string) {
 		w.bin[name] = filepath.Join(w.dir, name)
 		build(t, module, w.bin[name], pkg)
@@ -97,8 +94,23 @@ func start(t *testing.T) *world {
 	w.awaitAPI(t)
 	w.awaitBrokers(t)
 	w.install(t)
-	w.grant(t)
+	w.grant(t, "operator")
+	config := fmt.Sprintf(clientProperties, strings.Join(w.addrs(), ","), w.ca) + "sasl.mechanism=PLAIN\n" +
+		`sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="operator" password="of-the-operator";` + "\n"
+	must(t, os.WriteFile(w.commandConfig(), []byte(config), 0o600))
 	return w
+}
+
+// clientProperties are those of a client by SASL, with brokers and what to trust.
+const clientProperties = "bootstrap.servers=%s\nsecurity.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location=%s\n"
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		must(t, add(s))
+	}
+	return s
 }
 
 func must(t *testing.T, err error) {
@@ -128,6 +140,12 @@ func (w *world) awaitAPI(t *testing.T) {
 		}
 		return "not yet"
 	})
+	w.connect(t)
+}
+
+// connect is of whoever may do everything.
+func (w *world) connect(t *testing.T) {
+	t.Helper()
 	conf, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig())
 	must(t, err)
 	conf.QPS = -1
@@ -324,11 +342,11 @@ func read(t *testing.T, file string, into any) {
 	}
 }
 
-// grant lets the operator do in the cluster what the example says.
-func (w *world) grant(t *testing.T) {
+// grant lets the operator, who logs in as user, do in the cluster what the example says.
+func (w *world) grant(t *testing.T, user string) {
 	t.Helper()
 	cmd := exec.Command("sh", "../examples/granted.sh", "echo")
-	cmd.Env = append(os.Environ(), "OPERATOR=operator")
+	cmd.Env = append(os.Environ(), "OPERATOR="+user)
 	out, err := cmd.Output()
 	must(t, err)
 	for line := range strings.Lines(string(out)) {
@@ -355,9 +373,6 @@ func (w *world) grant(t *testing.T) {
 			must(t, r.Err)
 		}
 	}
-	config := "bootstrap.servers=" + strings.Join(w.addrs(), ",") + "\nsecurity.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location=" + w.ca + "\nsasl.mechanism=PLAIN\n" +
-		`sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="operator" password="of-the-operator";` + "\n"
-	must(t, os.WriteFile(w.commandConfig(), []byte(config), 0o600))
 }
 
 func (w *world) commandConfig() string { return filepath.Join(w.dir, "client.properties") }
