@@ -15,6 +15,8 @@ const (
 	// write where a broker is killed, and where it stops in order.
 	mostKilled   = 3 * time.Second
 	mostGraceful = 300 * time.Millisecond
+	// mostStorm is so where all brokers are killed, from when the first is killed.
+	mostStorm = time.Minute
 	// echo is for how long after a fault what happens is still its.
 	echo = 5 * time.Second
 )
@@ -29,7 +31,10 @@ type gap struct {
 func (g gap) length() time.Duration { return time.Duration(g.stall.to - g.stall.from) }
 
 func (g gap) most() time.Duration {
-	if strings.Contains(g.fault.Text, "kill") {
+	switch {
+	case strings.HasPrefix(g.fault.Text, "all brokers are killed"), strings.HasPrefix(g.fault.Text, "until "):
+		return mostStorm
+	case strings.Contains(g.fault.Text, "kill"):
 		return mostKilled
 	}
 	return mostGraceful

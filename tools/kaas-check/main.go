@@ -2,7 +2,7 @@
 // must not happen.
 //
 //	kaas-check run [--for 10m] [--seed N] [--brokers 3] [--faults kill,pause,…|local|lab|api|none] [--every 8s] [--freeze D] [--groups=false] [--txns=false]
-//	               [--election kubernetes | --chart]
+//	               [--election kubernetes | --chart [--value NAME=VALUE …]] [--crowd N]
 //	               [--lab [--kernel] [--mount OPTIONS]] [--binary FILE] [--break no-check|no-seal]
 //	kaas-check verify FILE     checks a history that was kept
 //	kaas-check dump FILE       prints one, an operation a line
@@ -76,11 +76,13 @@ type settings struct {
 	txns     bool
 	sets     []string
 	lab      bool
-	mount    string // options of the lab's hosts
-	kernel   bool   // the lab's file server is a kernel's
-	election string // volume or kubernetes
-	chart    bool   // the brokers are pods
-	gaps     bool   // measure them
+	mount    string   // options of the lab's hosts
+	kernel   bool     // the lab's file server is a kernel's
+	election string   // volume or kubernetes
+	chart    bool     // the brokers are pods
+	values   []string // of the chart
+	crowd    int      // producers more
+	gaps     bool     // measure them
 }
 
 func runCommand(out io.Writer) *cobra.Command {
@@ -91,10 +93,10 @@ func runCommand(out io.Writer) *cobra.Command {
 	f := cmd.Flags()
 	f.DurationVar(&s.duration, "for", 10*time.Minute, "how long traffic and faults last")
 	f.DurationVar(&s.every, "every", 8*time.Second, "time between two faults, on average")
-	f.DurationVar(&s.freeze, "freeze", 0, "how long brokers and hosts are paused; chosen by the seed unless given")
+	f.DurationVar(&s.freeze, "freeze", 0, "how long brokers and hosts are paused, and the API server is in trouble; chosen by the seed unless given")
 	f.Int64Var(&s.seed, "seed", 0, "`seed` of the plan; 0 is one from the clock")
 	f.IntVar(&s.brokers, "brokers", 3, "brokers")
-	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; with --chart the list pods; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab all")
+	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; with --chart the list pods, or storm, or those of the API server; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab all")
 	f.StringVar(&s.binary, "binary", "", "`file` of the broker; built from this module unless given")
 	f.StringVar(&s.without, "break", "", "`rule` to leave out: no-check or no-seal")
 	f.StringVar(&s.dir, "dir", "kaas-check-data", "`directory` to work in")
@@ -107,6 +109,8 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.StringVar(&s.mount, "mount", "", "further mount `options` of the lab's hosts")
 	f.BoolVar(&s.gaps, "gaps", false, "tell how long each fault left a partition without an acknowledged write; always so with --chart")
 	f.BoolVar(&s.chart, "chart", false, "brokers are pods of deploy/helm on a node of deploy/k8snode; needs root")
+	f.StringArrayVar(&s.values, "value", nil, "`name=value` of the chart, as helm --set takes it; may be repeated")
+	f.IntVar(&s.crowd, "crowd", 0, "so many producers more")
 	f.StringVar(&s.election, "election", "volume", "what elects the controller of local brokers: volume, or kubernetes, by the API server of deploy/k8snode")
 	f.BoolVar(&s.kernel, "kernel", false, "the lab's file server is the kernel's, delegations on")
 	return cmd

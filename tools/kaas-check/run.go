@@ -81,7 +81,7 @@ func (s *settings) kinds() ([]nemesis.Kind, error) {
 		can = slices.Concat(can, nemesis.APIKinds)
 	}
 	if s.chart {
-		can = nemesis.PodKinds
+		can = nemesis.OfPods
 	}
 	switch {
 	case wanted != "":
@@ -180,7 +180,8 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 		cfg.Sets = append([]string{"storage.min.free.bytes=8388608", "storage.ballast.bytes=1048576"}, cfg.Sets...)
 	}
 	if r.chart {
-		r.cluster, err = cluster.NewChart(ctx, cfg)
+		byWay := slices.Contains(kinds, nemesis.APISlow) || slices.Contains(kinds, nemesis.APICut)
+		r.cluster, err = cluster.NewChart(ctx, cfg, r.values, byWay)
 		return err
 	}
 	if r.election == "kubernetes" {
@@ -209,6 +210,7 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	if r.gaps {
 		writers = append(writers, r.env.Pulses()...)
 	}
+	writers = append(writers, r.env.Crowd(r.crowd)...)
 	var groups []traffic.Traffic
 	if r.groups {
 		groups = r.env.Groups()
@@ -225,8 +227,10 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	if err != nil {
 		return err
 	}
+	elected := r.elected(ctx)
 	r.trouble(ctx, steps)
 	r.heal()
+	elected(ctx)
 	var s settling
 	s.do(func(ctx context.Context) { stop(ctx, writers) })
 	s.do(r.env.AwaitStable) // so that the groups see the last marker, too; what stays open the checker finds
@@ -241,12 +245,31 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	if err != nil { // all was healed, so this is a violation
 		r.fault(r.log.Now(), "all is read in the end", err)
 	}
-	if l, ok := r.cluster.(*cluster.ByLease); ok {
-		s.do(func(ctx context.Context) { fmt.Fprintln(r.out, l.Told(ctx)) })
-	}
 	at := r.log.Now()
 	r.fault(at, "every broker is stopped", r.cluster.Stop())
 	return nil
+}
+
+// elected tells who is controller and, when the faults are over, who is then, and how often
+// partitions were given to another broker meanwhile.
+func (r *checkRun) elected(ctx context.Context) (after func(context.Context)) {
+	l, ok := r.cluster.(cluster.Elected)
+	if !ok {
+		return func(context.Context) {}
+	}
+	tell := func(ctx context.Context, when string) int64 {
+		id, err := r.env.Controller(ctx)
+		sum, serr := r.env.Epochs(ctx)
+		if err := errors.Join(err, serr); err != nil {
+			fmt.Fprintf(r.out, "%s: %v\n", when, err)
+		}
+		fmt.Fprintf(r.out, "%s: broker %d is controller; %s\n", when, id, l.Told(ctx))
+		return sum
+	}
+	before := tell(ctx, "before the faults")
+	return func(ctx context.Context) {
+		fmt.Fprintf(r.out, "partitions of the topics that last were given to another broker, or anew, %d times\n", tell(ctx, "after the faults")-before)
+	}
 }
 
 // settling has the parts of the end come one after the other. When one of them has not come
@@ -288,7 +311,8 @@ func stop(ctx context.Context, all []traffic.Traffic) {
 func (r *checkRun) trouble(ctx context.Context, steps []nemesis.Step) {
 	ctx, cancel := context.WithTimeout(ctx, r.duration)
 	defer cancel()
-	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.env.Controller, Coordinator: r.env.Coordinator, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
+	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.env.Controller, Coordinator: r.env.Coordinator,
+		Even: func(ctx context.Context) error { return r.env.AwaitEven(ctx, r.cluster.Nodes()) }, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -44,7 +44,7 @@ func RunKube(ctx context.Context, dir string, set *programs.Set) error {
 	}
 	k := &kube{Node: n, programs: set, status: os.NewFile(fdKubeStatus, "status")}
 	k.plane = &control.Plane{
-		Dir: n.Dir, Programs: set, Host: n.innerIP(), Services: n.services(), Names: []string{nodeName}, Pids: pids,
+		Dir: n.Dir, Programs: set, Host: n.innerIP(), Services: n.services(), Names: []string{nodeName, n.outerIP()}, Pids: pids,
 	}
 	k.plane.Args = []string{
 		"--kubelet-client-certificate=" + n.path("pki", "admin.crt"), "--kubelet-client-key=" + n.path("pki", "admin.key"),

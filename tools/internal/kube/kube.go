@@ -131,7 +131,7 @@ func (s *Server) end() {
 // Close ends the server and the ways to it.
 func (s *Server) Close() {
 	for _, w := range s.ways {
-		w.close()
+		w.Close()
 	}
 	s.end()
 }

@@ -13,9 +13,9 @@ import (
 
 // Way is a client's own connections to the API server, through this process.
 type Way struct {
-	Kubeconfig string // the file that leads along it
+	Kubeconfig string // the file that leads along it, if it is a Server's
 
-	s  *Server
+	to func() string // where the API server listens
 	ln net.Listener
 	wg sync.WaitGroup
 	mu struct {
@@ -27,22 +27,35 @@ type Way struct {
 	}
 }
 
-// Way makes a way to the server.
-func (s *Server) Way() (*Way, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// OpenWay makes a way from a port of an address of this host to an API server.
+func OpenWay(from string, to func() string) (*Way, error) {
+	ln, err := net.Listen("tcp", net.JoinHostPort(from, "0"))
 	if err != nil {
 		return nil, err
 	}
-	w := &Way{s: s, ln: ln, Kubeconfig: filepath.Join(s.dir.Root(), fmt.Sprintf("way-%d.kubeconfig", len(s.ways)+1))}
+	w := &Way{to: to, ln: ln}
 	w.mu.conns = map[net.Conn]bool{}
-	s.ways = append(s.ways, w)
 	w.wg.Go(w.accept)
+	return w, nil
+}
+
+// Way makes a way to the server.
+func (s *Server) Way() (*Way, error) {
+	w, err := OpenWay("127.0.0.1", s.where)
+	if err != nil {
+		return nil, err
+	}
+	s.ways = append(s.ways, w)
+	w.Kubeconfig = filepath.Join(s.dir.Root(), fmt.Sprintf("way-%d.kubeconfig", len(s.ways)))
 	conf := s.conf.DeepCopy()
 	for _, c := range conf.Clusters {
-		c.Server = "https://" + ln.Addr().String()
+		c.Server = "https://" + w.Addr()
 	}
 	return w, clientcmd.WriteToFile(*conf, w.Kubeconfig)
 }
+
+// Addr is where it begins.
+func (w *Way) Addr() string { return w.ln.Addr().String() }
 
 // Slow has every answer come late by so much, 0 for not at all.
 func (w *Way) Slow(by time.Duration) {
@@ -70,7 +83,8 @@ func (w *Way) Heal() {
 	}
 }
 
-func (w *Way) close() {
+// Close ends it, and the connections that go along it.
+func (w *Way) Close() {
 	w.mu.Lock()
 	w.mu.closed, w.mu.delay = true, 0
 	if w.mu.opened != nil {
@@ -98,7 +112,7 @@ func (w *Way) accept() {
 // carry carries a connection's bytes to the server and back.
 func (w *Way) carry(client net.Conn) {
 	w.pass(0)
-	server, err := net.Dial("tcp", w.s.where())
+	server, err := net.Dial("tcp", w.to())
 	if err != nil || !w.note(client, server) {
 		client.Close()
 		if server != nil {

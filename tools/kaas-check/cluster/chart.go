@@ -33,6 +33,8 @@ type Chart struct {
 	api   kubernetes.Interface
 	log   *appender
 	image int // which of the images the brokers have
+	sets  []string
+	way   *kube.Way // of the brokers to the API, unless nil: then they go by its Service
 	stop  context.CancelFunc
 	wg    sync.WaitGroup // of who follows logs
 }
@@ -53,14 +55,15 @@ const (
 
 var imageTags = []string{"first", "second"}
 
-// NewChart starts a node and gives it two images of the broker. It needs root.
-func NewChart(ctx context.Context, cfg Config) (_ *Chart, err error) {
+// NewChart starts a node and gives it two images of the broker. It needs root. The sets are values
+// of the chart, as helm takes them. With byWay the API can be slow for the brokers, or cut off.
+func NewChart(ctx context.Context, cfg Config, sets []string, byWay bool) (_ *Chart, err error) {
 	f, err := cfg.Dir.CreateExclusive("kubernetes.log")
 	if err != nil {
 		return nil, err
 	}
 	root := cfg.Dir.Root()
-	c := &Chart{cfg: cfg, dir: root, node: filepath.Join(root, "node"), log: &appender{f: f}, stop: func() {}}
+	c := &Chart{cfg: cfg, dir: root, node: filepath.Join(root, "node"), log: &appender{f: f}, sets: sets, stop: func() {}}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -77,15 +80,20 @@ func NewChart(ctx context.Context, cfg Config) (_ *Chart, err error) {
 	if err := c.run(ctx, "k8snode", "up", "--dir", c.node); err != nil {
 		return nil, err
 	}
-	return c, errors.Join(c.connect(ctx), c.images(ctx), c.values())
+	return c, errors.Join(c.connect(ctx, byWay), c.images(ctx), c.values())
 }
 
-func (c *Chart) connect(ctx context.Context) error {
+func (c *Chart) connect(ctx context.Context, byWay bool) error {
 	conf, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
 	if err != nil {
 		return err
 	}
 	conf.QPS = -1
+	if byWay {
+		if err := c.openWay(conf.Host); err != nil {
+			return err
+		}
+	}
 	if c.api, err = kubernetes.NewForConfig(conf); err != nil {
 		return err
 	}
@@ -132,12 +140,20 @@ func (c *Chart) values() error {
 		settings[key] = value
 	}
 	type object = map[string]any
-	b, err := json.Marshal(object{
+	values := object{
 		"image":     object{"repository": "docker.io/library/kaas", "pullPolicy": "Never"},
 		"external":  object{"enabled": true, "nodePortBase": nodePort},
 		"settings":  settings,
 		"resources": object{"requests": object{"cpu": "50m", "memory": "128Mi"}, "limits": object{"memory": "1Gi"}},
-	})
+	}
+	if c.way != nil {
+		env, err := c.byWay()
+		if err != nil {
+			return err
+		}
+		values["extraEnv"] = env
+	}
+	b, err := json.Marshal(values)
 	if err != nil {
 		return err
 	}
@@ -162,9 +178,12 @@ func (c *Chart) run(ctx context.Context, program string, args ...string) error {
 
 // helm installs or changes the release, and returns when all brokers are ready.
 func (c *Chart) helm(ctx context.Context, brokers int) error {
-	return c.run(ctx, "helm", "upgrade", "--install", release, c.chart, "--kubeconfig", c.kubeconfig(), "--namespace", namespace,
-		"-f", filepath.Join(c.dir, "values.json"), "--set", fmt.Sprintf("replicas=%d,image.tag=%s", brokers, imageTags[c.image%len(imageTags)]),
-		"--wait", "--timeout", rollTime.String())
+	args := []string{"upgrade", "--install", release, c.chart, "--kubeconfig", c.kubeconfig(), "--namespace", namespace,
+		"-f", filepath.Join(c.dir, "values.json"), "--wait", "--timeout", rollTime.String(), "--force-conflicts"} // KillAll changes replicas besides
+	for _, set := range append(c.sets, fmt.Sprintf("replicas=%d,image.tag=%s", brokers, imageTags[c.image%len(imageTags)])) {
+		args = append(args, "--set", set)
+	}
+	return c.run(ctx, "helm", args...)
 }
 
 // Nodes implements Cluster: those that are there all the time.
@@ -366,6 +385,9 @@ func (c *Chart) Close() {
 	c.stop()
 	c.wg.Wait()
 	_ = c.run(context.Background(), "k8snode", "down", "--dir", c.node) // the log has what it says
+	if c.way != nil {
+		c.way.Close()
+	}
 	c.log.f.Close()
 }
 

@@ -64,6 +64,11 @@ type API interface {
 	RestoreAPI(ctx context.Context) error
 }
 
+// Elected tells, in a line, who is elected, and how often that was another one.
+type Elected interface {
+	Told(ctx context.Context) string
+}
+
 // Pods is what a Cluster can do whose brokers are pods of a chart. A killed or terminated pod
 // comes back by itself: Kill and Terminate return when it is ready again.
 type Pods interface {
@@ -73,6 +78,9 @@ type Pods interface {
 	Scale(ctx context.Context, brokers int) error
 	// Evict evicts every pod in turn, and sees that none other can be evicted meanwhile.
 	Evict(ctx context.Context) error
+	// KillAll kills all brokers at once, and starts one after the other, so far apart. It returns
+	// when the last is started, and waits for none.
+	KillAll(ctx context.Context, apart time.Duration) error
 }
 
 // Hosts is what a Cluster can do that has hosts of its own.

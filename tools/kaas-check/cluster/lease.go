@@ -21,7 +21,10 @@ type ByLease struct {
 	log     *appender
 }
 
-var _ API = (*ByLease)(nil)
+var (
+	_ API     = (*ByLease)(nil)
+	_ Elected = (*ByLease)(nil)
+)
 
 const (
 	apiDir = "kubernetes"
@@ -127,11 +130,15 @@ func (b *ByLease) DeleteLease(ctx context.Context) error {
 	return b.server.DeleteLease(ctx, LeaseName)
 }
 
-// Told is a line of who was elected in the end.
+// Told implements Elected.
 func (b *ByLease) Told(ctx context.Context) string {
 	holder, n, err := b.server.Lease(ctx, LeaseName)
+	return told(holder, n, err)
+}
+
+func told(holder string, transitions int32, err error) string {
 	if err != nil {
 		return fmt.Sprintf("the Lease cannot be read: %v", err)
 	}
-	return fmt.Sprintf("the Lease is held by broker %s, and went from one to another %d times since it was last made", holder, n)
+	return fmt.Sprintf("the Lease is held by broker %s, and went from one to another %d times since it was last made", holder, transitions)
 }

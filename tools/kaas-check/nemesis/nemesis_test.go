@@ -46,7 +46,7 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 }
 
 func TestFreeze(t *testing.T) {
-	a := Plan(7, 10*time.Minute, 8*time.Second, LabKinds, []int32{1})
+	a := Plan(7, 10*time.Minute, 8*time.Second, slices.Concat(LabKinds, APIKinds), []int32{1})
 	b := slices.Clone(a)
 	Freeze(b, 0)
 	if !reflect.DeepEqual(a, b) {
@@ -55,7 +55,7 @@ func TestFreeze(t *testing.T) {
 	Freeze(b, 20*time.Second)
 	for i := range b {
 		want := a[i].For
-		if k := b[i].Kind; k == Pause || k == HostPause {
+		if k := b[i].Kind; slices.Contains([]Kind{Pause, HostPause, APIPause, APISlow, APICut, APICutOne}, k) {
 			want = 20 * time.Second
 		}
 		if b[i].For != want {

@@ -53,10 +53,15 @@ const (
 	PodUpgrade Kind = "upgrade" // another image, by helm upgrade
 	PodScale   Kind = "scale"   // two brokers more, and after a while two less
 	PodEvict   Kind = "evict"   // every pod in turn, by the eviction API
+	PodStorm   Kind = "storm"   // SIGKILL of all at once, started again together, and 5 and 10 s apart
 )
 
-// PodKinds are those that pods of a chart can have.
-var PodKinds = []Kind{Graceful, Kill, PodUpgrade, PodScale, PodEvict}
+// PodKinds are those that pods of a chart have unless others are asked for, and OfPods all that
+// they can have.
+var (
+	PodKinds = []Kind{Graceful, Kill, PodUpgrade, PodScale, PodEvict}
+	OfPods   = append([]Kind{PodStorm, APIPause, APIKill, APISlow, APICut, LeaseDelete}, PodKinds...)
+)
 
 // APIKinds are those.
 var APIKinds = []Kind{APIPause, APIKill, APISlow, APICut, APICutOne, APIRestore, LeaseDelete, Holders}
@@ -70,7 +75,7 @@ var (
 
 // Parse reads kinds that are separated by commas. "local", "lab", "api" and "pods" are lists.
 func Parse(s string) (out []Kind, err error) {
-	all := slices.Concat(LocalKinds, LabKinds[6:], APIKinds, PodKinds)
+	all := slices.Concat(LocalKinds, LabKinds[6:], APIKinds, PodKinds, []Kind{PodStorm})
 	for _, name := range strings.Split(s, ",") {
 		switch k := Kind(strings.TrimSpace(name)); {
 		case k == "" || k == "none":
@@ -154,10 +159,11 @@ func Plan(seed int64, most, every time.Duration, kinds []Kind, nodes []int32) (o
 	return out
 }
 
-// Freeze has every pause of a broker or a host last as long, unless that is 0.
+// Freeze has every pause of a broker or a host, and every trouble of the API server, last as long,
+// unless that is 0.
 func Freeze(steps []Step, lasts time.Duration) {
 	for i := range steps {
-		if s := &steps[i]; lasts > 0 && slices.Contains([]Kind{Pause, PauseTaken, HostPause}, s.Kind) {
+		if s := &steps[i]; lasts > 0 && slices.Contains([]Kind{Pause, PauseTaken, HostPause, APIPause, APISlow, APICut, APICutOne}, s.Kind) {
 			s.For = lasts
 		}
 	}
@@ -171,5 +177,5 @@ func length(rng *rand.Rand, k Kind) time.Duration {
 }
 
 func needsNode(k Kind) bool {
-	return !slices.Contains(slices.Concat(APIKinds, []Kind{PodUpgrade, PodScale, PodEvict, Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}), k)
+	return !slices.Contains(slices.Concat(APIKinds, []Kind{PodUpgrade, PodScale, PodEvict, PodStorm, Controller, Coordinator, Rolling, Full, ServerPause, ServerKilled}), k)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type Runner struct {
 	Cluster cluster.Cluster
 	// Controller asks who is controller, and Coordinator who coordinates transactions.
 	Controller, Coordinator func(ctx context.Context) (int32, error)
+	// Even returns when all brokers lead as many partitions, within one.
+	Even func(ctx context.Context) error
 	// Began and Ended are told of each part of a step; what Began returns goes to Ended.
 	Began func(what string) int64
 	Ended func(began int64, what string, err error)
@@ -60,7 +63,13 @@ func (r *Runner) Run(ctx context.Context, steps []Step) {
 // step carries one out. Once begun it goes to its end, whatever becomes of ctx.
 func (r *Runner) step(ctx context.Context, s Step) {
 	if p, ok := r.Cluster.(cluster.Pods); ok { // one after the other: each is measured
-		holding(ctx, r.volume, manyNodes, func() { r.onPods(ctx, p, s) })
+		holding(ctx, r.volume, manyNodes, func() {
+			if slices.Contains(APIKinds, s.Kind) {
+				r.onAPI(ctx, s)
+			} else {
+				r.onPods(ctx, p, s)
+			}
+		})
 		return
 	}
 	switch s.Kind {
@@ -169,6 +178,12 @@ func (r *Runner) during(what string, lasts time.Duration, begin, end func() erro
 	r.Ended(at, fmt.Sprintf("%s for %v", what, lasts), errors.Join(err, end()))
 }
 
+// timed is a part of a fault that is over when it returns.
+func (r *Runner) timed(what string, do func() error) {
+	at := r.Began(what)
+	r.Ended(at, what, do())
+}
+
 func (r *Runner) tell(what string, err error) { r.Ended(r.Began(what), what, err) }
 
 var errNoHosts = errors.New("this cluster has no hosts of its own")
@@ -250,9 +265,31 @@ func (r *Runner) onPods(ctx context.Context, p cluster.Pods, s Step) {
 		r.during(fmt.Sprintf("%d brokers become %d", n, n+2), 0, func() error { return p.Scale(all, n+2) }, nothing)
 		wait(s.For)
 		r.during(fmt.Sprintf("%d brokers become %d", n+2, n), 0, func() error { return p.Scale(all, n) }, nothing)
+	case PodStorm:
+		for _, apart := range []time.Duration{0, 5 * time.Second, 10 * time.Second} {
+			r.timed(fmt.Sprintf("all brokers are killed at once, and started %v apart", apart), func() error { return p.KillAll(all, apart) })
+			r.timed("until leaders are evenly spread", r.even)
+			r.timed("until all brokers are ready", r.ready)
+		}
 	default:
 		r.tell(s.String(), errors.New("not for pods"))
 	}
+}
+
+// evenTime is how long it may take after the last broker of a storm was started.
+const evenTime = time.Minute
+
+func (r *Runner) even() error {
+	ctx, cancel := context.WithTimeout(context.Background(), evenTime)
+	defer cancel()
+	return r.Even(ctx)
+}
+
+func (r *Runner) ready() (err error) {
+	for _, n := range r.Cluster.Nodes() {
+		err = errors.Join(err, r.Cluster.Run(context.Background(), n))
+	}
+	return err
 }
 
 // wait is for the length of a fault, which nothing cuts short: what was stopped would

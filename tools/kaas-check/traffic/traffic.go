@@ -111,6 +111,14 @@ func (e *Env) Writers() []Traffic {
 	}
 }
 
+// Crowd is so many idempotent producers more.
+func (e *Env) Crowd(n int) (out []Traffic) {
+	for i := range n {
+		out = append(out, e.plainly().Producer(fmt.Sprintf("idempotent producer %d of a crowd", i+1)))
+	}
+	return out
+}
+
 // Producer is an idempotent producer to all topics, and no more.
 func (e *Env) Producer(name string) Traffic { return &idempotent{env: e, name: name} }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,7 +22,7 @@ func (e *Error) Error() string {
 	var k *kerr.Error
 	switch {
 	case errors.As(e.Err, &k) && e.Message != "":
-		text = k.Message + ": " + e.Message
+		text = k.Message + ": " + strings.TrimPrefix(e.Message, k.Message+": ") // which some begin with
 	case errors.As(e.Err, &k):
 		text = k.Message + ": " + k.Description
 	}
