@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -215,6 +216,31 @@ func hostCommands() (out []*cobra.Command) {
 		})
 	}
 	return out
+}
+
+func clockCommand() *cobra.Command {
+	var ahead time.Duration
+	cmd := &cobra.Command{
+		Use: "clock N", Short: "Set the clock of host N, or tell how far it is ahead of this machine's", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, h, err := find(args[0])
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("ahead") {
+				if err := h.SetClock(cmd.Context(), ahead); err != nil {
+					return err
+				}
+			}
+			is, within, err := h.Clock(cmd.Context())
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%v ahead, within %v\n", is.Round(time.Millisecond), within.Round(time.Microsecond))
+			}
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&ahead, "ahead", 0, "set it to be so far ahead, such as 1h, or -1h")
+	return cmd
 }
 
 func serverCommand() *cobra.Command {

@@ -11,6 +11,7 @@
 //	nfslab kill|boot N                   power loss of a host, and its return
 //	nfslab pause|resume N                a host frozen, and thawed
 //	nfslab cut|heal N                    a host off the network, and back
+//	nfslab clock N [--ahead D]           how far a host's clock is ahead; sets it
 //	nfslab server pause|resume|kill|start
 //	nfslab status
 //	nfslab down
@@ -62,7 +63,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(ableCommand(), installCommand(), upCommand(), downCommand(), statusCommand(), execCommand(), spawnCommand(),
-		brokerCommand(), nsCommand(), serverCommand())
+		brokerCommand(), nsCommand(), clockCommand(), serverCommand())
 	root.AddCommand(hostCommands()...)
 	return root
 }

@@ -11,7 +11,7 @@ import (
 
 // Clock is how far the host's clock is ahead of this machine's, and by how much that
 // may be wrong. Boot sets the clock, which would be a second or two behind otherwise;
-// nothing keeps it right after that.
+// nothing keeps it right after that. The answer goes by this machine's clocks alone.
 func (h *Host) Clock(ctx context.Context) (ahead, within time.Duration, err error) {
 	const looks = 8
 	within = time.Hour
@@ -27,10 +27,31 @@ func (h *Host) Clock(ctx context.Context) (ahead, within time.Duration, err erro
 	return ahead, within, nil
 }
 
+// SetClock sets the host's clock to be so far ahead of this machine's, or behind it. A Boot by
+// this process sets it likewise, as where a machine's own clock is wrong. Only one call at a
+// time may be about one host.
+func (h *Host) SetClock(ctx context.Context, ahead time.Duration) error {
+	h.mu.Lock()
+	h.mu.ahead = ahead
+	h.mu.Unlock()
+	if err := h.setClock(ctx); err != nil {
+		return err
+	}
+	is, within, err := h.Clock(ctx)
+	if off := (is - ahead).Abs(); err == nil && off > within+time.Second { // as far as a host goes wrong by itself
+		err = fmt.Errorf("the clock of %s was set to %v ahead, and is %v ahead", h.Name(), ahead, is)
+	}
+	return err
+}
+
+// setClock sets the clock to what SetClock has said last.
 func (h *Host) setClock(ctx context.Context) error {
-	ahead, _, err := h.Clock(ctx)
+	h.mu.Lock()
+	want := h.mu.ahead
+	h.mu.Unlock()
+	is, _, err := h.Clock(ctx)
 	if err == nil {
-		_, _, err = h.clock(ctx, http.MethodPost, strconv.FormatInt(-int64(ahead), 10))
+		_, _, err = h.clock(ctx, http.MethodPost, strconv.FormatInt(int64(want-is), 10))
 	}
 	return err
 }

@@ -28,6 +28,8 @@ type Host struct {
 		sync.Mutex
 		life context.Context // ends with Kill, so that nobody waits for a host that is gone
 		end  context.CancelCauseFunc
+
+		ahead time.Duration // that the clock is to be of this machine's
 	}
 }
 
