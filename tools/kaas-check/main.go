@@ -15,6 +15,10 @@
 // of the brokers and the volume; with code 2 where it did not come about, and shows
 // nothing.
 //
+// With the fault clock, which hosts of the lab can have besides their list, clocks step by an
+// hour to either side, and that of the last host is wrong all the time. What is kept without a
+// word (package traffic, Held) has to last; and the controller, where nothing else is troubled.
+//
 // With --break a rule of the fence is left out of the brokers, which are built with the
 // tag kaasbreak for it. Such a run has to find violations, and not only be told that
 // something was wrong; it ends with code 1 where it does not.
@@ -96,7 +100,7 @@ func runCommand(out io.Writer) *cobra.Command {
 	f.DurationVar(&s.freeze, "freeze", 0, "how long brokers and hosts are paused, and the API server is in trouble; chosen by the seed unless given")
 	f.Int64Var(&s.seed, "seed", 0, "`seed` of the plan; 0 is one from the clock")
 	f.IntVar(&s.brokers, "brokers", 3, "brokers")
-	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; with --chart the list pods, or storm, or those of the API server; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab all")
+	f.StringVar(&s.faults, "faults", "", "`kinds` of faults, or the lists local, lab and api, or none; with --chart the list pods, or storm, or those of the API server; unless given, what needs no root, with --election kubernetes those of its API server, too, and with --lab the list lab; hosts there can have clock, too")
 	f.StringVar(&s.binary, "binary", "", "`file` of the broker; built from this module unless given")
 	f.StringVar(&s.without, "break", "", "`rule` to leave out: no-check or no-seal")
 	f.StringVar(&s.dir, "dir", "kaas-check-data", "`directory` to work in")

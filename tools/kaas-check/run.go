@@ -31,6 +31,7 @@ type checkRun struct {
 	proc    int32 // the nemesis, in the history
 	cluster cluster.Cluster
 	env     *traffic.Env
+	clocks  clocks
 }
 
 // run does a whole run and says what was wrong.
@@ -74,7 +75,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 func (s *settings) kinds() ([]nemesis.Kind, error) {
 	can, wanted := nemesis.LocalKinds, s.faults
 	if s.lab {
-		can = nemesis.LabKinds
+		can = append(slices.Clone(nemesis.LabKinds), nemesis.Clock)
 	}
 	byLease := s.election == "kubernetes"
 	if byLease {
@@ -124,6 +125,9 @@ func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Re
 		return nil, err
 	}
 	defer r.cluster.Close()
+	if err := r.wrongClock(kinds); err != nil {
+		return nil, err
+	}
 	steps := nemesis.Plan(r.seed, r.duration, r.every, kinds, r.cluster.Nodes())
 	nemesis.Freeze(steps, r.freeze)
 	fmt.Fprintf(r.out, "seed %d, %d brokers, %v, %d faults planned:\n", r.seed, r.brokers, r.duration, len(steps))
@@ -135,6 +139,7 @@ func (r *checkRun) whole(ctx context.Context, kinds []nemesis.Kind) (*checker.Re
 	r.log = history.NewRecorder(r.seed, plan)
 	r.proc = r.log.Proc("nemesis", history.Other)
 	r.env = traffic.New(traffic.Env{Seeds: r.cluster.Addrs(), Dial: r.cluster.Dial(), Log: r.log, Topics: traffic.Topics(r.txns), Rate: r.rate, Seed: r.seed})
+	r.clocks.watch(r.env, kinds)
 	if err := r.load(ctx, steps); err != nil {
 		return nil, err
 	}
@@ -163,6 +168,7 @@ func (r *checkRun) makeCluster(ctx context.Context, kinds []nemesis.Kind) (err e
 	if r.txns {
 		sets = append(traffic.TxnSets(), sets...)
 	}
+	sets = append(clockSets(kinds), sets...)
 	cfg := cluster.Config{Brokers: r.brokers, Binary: r.binary, Dir: r.dir, Sets: sets, Died: func(node int32, state string) {
 		if r.log != nil {
 			r.log.Note(r.proc, -1, history.Failed, fmt.Sprintf("broker %d ended by itself: %s", node, state))
@@ -218,6 +224,8 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	if r.txns {
 		writers, groups = append(writers, r.env.Transactors()...), append(groups, r.env.Copiers()...)
 	}
+	readers = append(readers, r.clocks.readers()...)
+	writers = append(writers, r.clocks.writers()...)
 	started, err := start(slices.Concat(readers, groups, writers))
 	defer func() { // where it was not stopped in order
 		done, cancel := context.WithCancel(context.Background())
@@ -245,6 +253,7 @@ func (r *checkRun) load(ctx context.Context, steps []nemesis.Step) error {
 	if err != nil { // all was healed, so this is a violation
 		r.fault(r.log.Now(), "all is read in the end", err)
 	}
+	r.clocks.tell(r.out)
 	at := r.log.Now()
 	r.fault(at, "every broker is stopped", r.cluster.Stop())
 	return nil
@@ -312,7 +321,7 @@ func (r *checkRun) trouble(ctx context.Context, steps []nemesis.Step) {
 	ctx, cancel := context.WithTimeout(ctx, r.duration)
 	defer cancel()
 	n := &nemesis.Runner{Cluster: r.cluster, Controller: r.env.Controller, Coordinator: r.env.Coordinator,
-		Even: func(ctx context.Context) error { return r.env.AwaitEven(ctx, r.cluster.Nodes()) }, Ended: r.fault, Began: func(string) int64 { return r.log.Now() }}
+		Even: func(ctx context.Context) error { return r.env.AwaitEven(ctx, r.cluster.Nodes()) }, Ended: r.fault, Off: r.clocks.off, Began: func(string) int64 { return r.log.Now() }}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -83,6 +83,12 @@ type Pods interface {
 	KillAll(ctx context.Context, apart time.Duration) error
 }
 
+// Clocks is what a Cluster can do whose hosts have clocks of their own.
+type Clocks interface {
+	// SetClock sets the clock of a node's host to be so far ahead of this machine's, or behind it.
+	SetClock(node int32, ahead time.Duration) error
+}
+
 // Hosts is what a Cluster can do that has hosts of its own.
 type Hosts interface {
 	PauseHost(node int32) error

@@ -257,6 +257,13 @@ func (l *Lab) Cut(id int32) error { return l.lab.Host(int(id)).Cut(context.Backg
 // Heal implements Hosts.
 func (l *Lab) Heal(id int32) error { return l.lab.Host(int(id)).Heal(context.Background()) }
 
+// SetClock implements Clocks.
+func (l *Lab) SetClock(id int32, ahead time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), labTime)
+	defer cancel()
+	return l.lab.Host(int(id)).SetClock(ctx, ahead)
+}
+
 // HangServer implements Hosts.
 func (l *Lab) HangServer() error { return l.lab.Server().Pause() }
 
@@ -272,5 +279,6 @@ func (l *Lab) StartServer(ctx context.Context) error { return l.lab.Server().Sta
 var (
 	_ Cluster = (*Lab)(nil)
 	_ Hosts   = (*Lab)(nil)
+	_ Clocks  = (*Lab)(nil)
 	_ Cluster = (*Local)(nil)
 )

@@ -212,6 +212,61 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// fakeWithClocks has clocks, too.
+type fakeWithClocks struct{ *fake }
+
+func (f fakeWithClocks) SetClock(n int32, ahead time.Duration) error {
+	return f.do("clock "+ahead.String(), n, nil)
+}
+
+var _ cluster.Clocks = fakeWithClocks{}
+
+// A clock that steps comes back to what it is all the time, which may be wrong.
+func TestStepsOfClocks(t *testing.T) {
+	for _, c := range []struct {
+		step Step
+		did  string
+		told string
+	}{
+		{Step{Node: 1, By: ClockOff}, "clock 1h0m0s 1, clock 0s 1", "the clock of host 1 is 1h0m0s ahead for 3s"},
+		{Step{Node: 1, By: -ClockOff}, "clock -1h0m0s 1, clock 0s 1", "the clock of host 1 is 1h0m0s behind for 3s"},
+		{Step{By: ClockOff}, "clock 1h0m0s 2, clock 0s 2", "the clock of host 2, the controller's, is 1h0m0s ahead for 3s"},
+		{Step{Node: 3, By: ClockOff}, "clock -1h0m0s 3, clock 1h0m0s 3", "the clock of host 3 is 1h0m0s behind for 3s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			r, told := newRunner(f)
+			r.Cluster, r.Off = fakeWithClocks{f}, map[int32]time.Duration{3: ClockOff}
+			c.step.Kind, c.step.For = Clock, 3*time.Second
+			r.Run(t.Context(), []Step{c.step})
+			if got := strings.Join(f.did, ", "); got != c.did || len(*told) != 1 || (*told)[0] != c.told {
+				t.Errorf("%v: %s and %q, want %s and %q", c.step, got, *told, c.did, c.told)
+			}
+		})
+	}
+	f := newFake()
+	r, told := newRunner(f)
+	r.Run(t.Context(), []Step{{Kind: Clock, Node: 1, By: ClockOff}})
+	if len(f.did) > 0 || !strings.Contains((*told)[0], errNoClocks.Error()) {
+		t.Errorf("%q, %q", f.did, *told)
+	}
+}
+
+// Clocks step to both sides, each host's and the controller's.
+func TestPlanOfClocks(t *testing.T) {
+	count := map[string]int{}
+	for _, s := range Plan(7, 10*time.Minute, 8*time.Second, []Kind{Clock}, []int32{1, 2, 3}) {
+		count[fmt.Sprintf("%d %s", s.Node, tellClock(s.By))]++
+	}
+	for n := range 4 {
+		for _, by := range []time.Duration{ClockOff, -ClockOff} {
+			if what := fmt.Sprintf("%d %s", n, tellClock(by)); count[what] == 0 {
+				t.Errorf("%s: never, of %v", what, count)
+			}
+		}
+	}
+}
+
 // A whole plan leaves everything running, whenever it is cut short.
 func TestPlansEndWell(t *testing.T) {
 	for seed := range int64(20) {

@@ -34,6 +34,7 @@ const (
 	Cut          Kind = "cut"           // a host has no network
 	ServerPause  Kind = "server-pause"  // the file server hangs
 	ServerKilled Kind = "server-killed" // the file server is killed and started
+	Clock        Kind = "clock"         // a host's clock is an hour ahead, or behind
 )
 
 // The kinds that need an API server that elects the controller.
@@ -67,7 +68,7 @@ var (
 var APIKinds = []Kind{APIPause, APIKill, APISlow, APICut, APICutOne, APIRestore, LeaseDelete, Holders}
 
 // LocalKinds are the kinds that local processes can have, LabKinds those of hosts of
-// their own.
+// their own, which can have a Clock besides: it wants other settings of brokers.
 var (
 	LocalKinds = []Kind{Kill, Pause, Graceful, TakeOver, PauseTaken, Controller, Coordinator, Rolling, Full}
 	LabKinds   = []Kind{Kill, Pause, Graceful, Controller, Coordinator, Rolling, HostPause, Power, Cut, ServerPause, ServerKilled}
@@ -75,7 +76,7 @@ var (
 
 // Parse reads kinds that are separated by commas. "local", "lab", "api" and "pods" are lists.
 func Parse(s string) (out []Kind, err error) {
-	all := slices.Concat(LocalKinds, LabKinds[6:], APIKinds, PodKinds, []Kind{PodStorm})
+	all := slices.Concat(LocalKinds, LabKinds[6:], []Kind{Clock}, APIKinds, PodKinds, []Kind{PodStorm})
 	for _, name := range strings.Split(s, ",") {
 		switch k := Kind(strings.TrimSpace(name)); {
 		case k == "" || k == "none":
@@ -102,6 +103,7 @@ type Step struct {
 	Kind Kind
 	Node int32 // 0 where it is about none, or found out later
 	For  time.Duration
+	By   time.Duration // of a Clock: how far ahead of the right time it is, or behind
 }
 
 func (s Step) String() string {
@@ -109,10 +111,25 @@ func (s Step) String() string {
 	if s.Node > 0 {
 		out += fmt.Sprintf(" of broker %d", s.Node)
 	}
+	if s.By != 0 {
+		out += " " + tellClock(s.By)
+	}
 	if s.For > 0 {
 		out += fmt.Sprintf(" for %v", s.For)
 	}
 	return out
+}
+
+// ClockOff is how far a clock is off: more than any time that is promised to somebody who
+// says nothing, and less than what is kept for days.
+const ClockOff = time.Hour
+
+// tellClock says how a clock is off.
+func tellClock(by time.Duration) string {
+	if by < 0 {
+		return fmt.Sprintf("%v behind", -by)
+	}
+	return fmt.Sprintf("%v ahead", by)
 }
 
 // lasts is from where to where a fault of a kind lasts.
@@ -128,6 +145,7 @@ var lasts = map[Kind][2]time.Duration{
 	Cut:          {time.Second, 20 * time.Second},
 	ServerPause:  {time.Second, 20 * time.Second},
 	ServerKilled: {0, 5 * time.Second},
+	Clock:        {time.Second, 20 * time.Second},
 	APIPause:     {time.Second, 20 * time.Second},
 	APISlow:      {8 * time.Second, 20 * time.Second},
 	APICut:       {time.Second, 30 * time.Second},
@@ -154,9 +172,23 @@ func Plan(seed int64, most, every time.Duration, kinds []Kind, nodes []int32) (o
 		if needsNode(s.Kind) {
 			s.Node = nodes[rng.IntN(len(nodes))]
 		}
+		if s.Kind == Clock {
+			s.chooseClock(rng)
+		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// chooseClock has every second step be about the controller, whoever that is then.
+func (s *Step) chooseClock(rng *rand.Rand) {
+	s.By = ClockOff
+	if rng.IntN(2) == 0 {
+		s.By = -ClockOff
+	}
+	if rng.IntN(2) == 0 {
+		s.Node = 0
+	}
 }
 
 // Freeze has every pause of a broker or a host, and every trouble of the API server, last as long,

@@ -23,6 +23,8 @@ type Runner struct {
 	// Began and Ended are told of each part of a step; what Began returns goes to Ended.
 	Began func(what string) int64
 	Ended func(began int64, what string, err error)
+	// Off are the nodes whose clock is wrong all the time, and by how much.
+	Off map[int32]time.Duration
 
 	volume *semaphore.Weighted           // held whole by a fault of the volume: a broker that starts while it is full ends, as it should
 	nodes  map[int32]*semaphore.Weighted // one fault of a node at a time
@@ -91,6 +93,15 @@ func (r *Runner) step(ctx context.Context, s Step) {
 		}
 	case APIPause, APIKill, APISlow, APICut, APICutOne, APIRestore, LeaseDelete:
 		holding(ctx, r.api, 1, func() { r.onAPI(ctx, s) })
+	case Clock:
+		n, whose, ok := s.Node, "", true
+		if n == 0 {
+			whose = ", the controller's,"
+			n, ok = r.whoIs(ctx, s, r.Controller)
+		}
+		if ok {
+			r.onNode(ctx, n, func() { r.clock(n, whose, s) })
+		}
 	default:
 		r.onNode(ctx, s.Node, func() { r.node(s) })
 	}
@@ -203,6 +214,24 @@ func (r *Runner) host(s Step) {
 	case Cut:
 		r.during(fmt.Sprintf("host %d has no network", n), s.For, func() error { return h.Cut(n) }, func() error { return h.Heal(n) })
 	}
+}
+
+var errNoClocks = errors.New("this cluster has no clocks of its own")
+
+// clock has a host's clock step, and step back after a while. One that is wrong all the time
+// goes as far to the other side.
+func (r *Runner) clock(n int32, whose string, s Step) {
+	c, ok := r.Cluster.(cluster.Clocks)
+	if !ok {
+		r.tell(s.String(), errNoClocks)
+		return
+	}
+	by := s.By
+	if r.Off[n] != 0 {
+		by = -r.Off[n]
+	}
+	r.during(fmt.Sprintf("the clock of host %d%s is %s", n, whose, tellClock(by)), s.For,
+		func() error { return c.SetClock(n, by) }, func() error { return c.SetClock(n, r.Off[n]) })
 }
 
 func (r *Runner) onServer(s Step) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/sleep"
 )
 
 // leadersOf are those of all partitions that there are, with their epochs.
@@ -56,7 +58,7 @@ func (e *Env) AwaitEven(ctx context.Context, brokers []int32) error {
 		if err == nil {
 			return nil
 		}
-		if !pause(ctx, askMost) {
+		if !sleep.For(ctx, askMost) {
 			return fmt.Errorf("leaders are not evenly spread: %w", err)
 		}
 	}
