@@ -175,6 +175,28 @@ func TestDenialsOfMany(t *testing.T) {
 	})
 }
 
+// What is not told yet of denials is told when their client has gone, and when the broker stops.
+func TestDenialsAreToldAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &lockedBuffer{}
+		cfg := testConfig(t, "unused", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:admin")
+		s := Start(cfg, "cluster", noCluster{}, nil, newMetrics(), slog.New(slog.NewTextHandler(log, nil)))
+		for range 2 { // the first is told at once, the second waits for its minute
+			r := &request{head: head{key: kmsg.Produce.Int16()}, conn: &conn{s: s}, principal: auth.User("alice"), from: netip.MustParseAddr("10.1.2.3")}
+			r.subject = s.subject(r.principal, r.from)
+			for i := range mostDenials + 7 {
+				r.may(acl.Write, acl.Topic, fmt.Sprint("t", i))
+			}
+			(&pending{req: r}).forget() // nobody is there for the answer
+		}
+		s.Shutdown(t.Context())
+		single, telling, all := denialsIn(t, log.String())
+		if single != auditPace.burst || telling != 2 || all != 2*(mostDenials+7) {
+			t.Errorf("%d denials have a line, %d lines tell of more, %d in all", single, telling, all)
+		}
+	})
+}
+
 // What a client calls something fills no line.
 func TestDenialOfALongName(t *testing.T) {
 	r, out := auditOf(t, slog.LevelInfo, "none")
