@@ -43,10 +43,13 @@ func TestClockSteps(t *testing.T) {
 	env := traffic.New(traffic.Env{Seeds: c.addrs(), Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return l.DialContext(ctx, network, addr)
 	}, Log: history.NewRecorder(0, nil)})
-	held, err := env.Hold(c.within(allow(time.Minute)), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := 0
+	name := func() string { names++; return fmt.Sprintf("name-%d", names) }
+	var held *traffic.Held
+	c.await(allow(time.Minute), "all of it has begun", func() (err error) {
+		held, err = env.Hold(c.within(allow(time.Minute)), name())
+		return err
+	})
 	first := c.term()
 	look := func(what string, ask func(context.Context) (lost, unknown error)) {
 		t.Helper()
@@ -59,13 +62,11 @@ func TestClockSteps(t *testing.T) {
 		}
 	}
 	began, steps := time.Now(), clockSteps(int(first.Node), step)
-	for i, clocks := range steps {
+	for _, clocks := range steps {
 		for n, ahead := range clocks {
 			set(n, ahead)
 		}
-		if err := env.Lapse(c.within(allow(time.Minute)), fmt.Sprintf("lapse-%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		c.await(allow(time.Minute), "what is due ends", func() error { return env.Lapse(c.within(allow(time.Minute)), name()) })
 		look(fmt.Sprintf("with clocks ahead by %v", clocks), held.Look)
 	}
 	look("in the end", held.End)

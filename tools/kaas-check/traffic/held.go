@@ -60,32 +60,34 @@ func ClockSets(every time.Duration) []string {
 }
 
 // Hold begins all of it, under a name that nobody has had before.
-func (e *Env) Hold(ctx context.Context, name string) (h *Held, err error) {
-	h = &Held{name: name}
-	defer func() {
-		if err != nil {
-			h.drop()
-		}
-	}()
+func (e *Env) Hold(ctx context.Context, name string) (*Held, error) {
+	h := &Held{name: name}
+	if err := h.start(ctx, e); err != nil {
+		h.drop()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Held) start(ctx context.Context, e *Env) (err error) {
 	if h.cl, err = e.client(); err != nil {
-		return nil, err
+		return err
 	}
-	if h.txn, err = e.client(kgo.TransactionalID(name), kgo.TransactionTimeout(heldTxn)); err != nil {
-		return nil, err
+	if h.txn, err = e.client(kgo.TransactionalID(h.name), kgo.TransactionTimeout(heldTxn)); err != nil {
+		return err
 	}
-	adm := kadm.NewClient(h.cl)
-	if _, err = adm.CreateTopic(ctx, 1, 1, nil, heldTopic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return nil, err
+	if _, err = kadm.NewClient(h.cl).CreateTopic(ctx, 1, 1, nil, heldTopic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("create topic %s: %w", heldTopic, err)
 	}
 	if err = h.cl.ProduceSync(ctx, heldRecord()).FirstErr(); err != nil {
-		return nil, fmt.Errorf("produce: %w", err)
+		return fmt.Errorf("produce: %w", err)
 	}
 	for _, begin := range []func(context.Context) error{h.commit, h.joinClassic, h.joinNext, h.begin} {
 		if err = begin(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return h, nil
+	return nil
 }
 
 func heldRecord() *kgo.Record { return &kgo.Record{Topic: heldTopic, Value: []byte("held")} }

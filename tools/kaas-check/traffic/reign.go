@@ -30,9 +30,9 @@ func (e *Env) Reign() *Reign { return &Reign{env: e} }
 
 // ReignSets are the settings of brokers with which a controller loses its office, and a broker
 // what it leads, to nothing that is shorter than a minute: a clock's step is longer, and what a
-// busy machine keeps them waiting for is not.
+// busy machine or its disk keeps them waiting for is not.
 func ReignSets() []string {
-	return []string{"controller.lease.duration.ms=60000", "controller.lease.renew.deadline.ms=50000", "broker.session.timeout.ms=60000"}
+	return []string{"controller.lease.duration.ms=60000", "controller.lease.renew.deadline.ms=50000", "broker.session.timeout.ms=60000", "storage.stall.timeout.ms=60000"}
 }
 
 // Term is a term of a controller.
