@@ -20,7 +20,7 @@ func aclFor(name string) projections.ACL {
 func TestAlterACLs(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	alter := func(created, deleted []projections.ACL) error {
 		return b.AlterACLs(c, func(*projections.Cluster) ([]projections.ACL, []projections.ACL, error) { return created, deleted, nil })
 	}
@@ -70,7 +70,7 @@ func TestAlterACLs(t *testing.T) {
 func TestQuotasAndCredentialsHaveBounds(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
-	c := ctx(t, 3*time.Minute)
+	c := ctx(t, 5*time.Minute)
 	quotas := func(of string, n int) error {
 		var cs []projections.QuotasChanged
 		for i := range n {

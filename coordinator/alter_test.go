@@ -64,7 +64,7 @@ func TestAlterActsBeforeItIsAnswered(t *testing.T) {
 	b := start(t, v, limited(options(t)))
 	topic := create(t, b, "a", 1)
 	other := create(t, b, "b", 1)
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	for i, step := range []struct {
 		alter       func() error
 		mine, their bool // what each takes afterwards
@@ -118,7 +118,7 @@ func TestAlterRefusals(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	topic := create(t, b, "a", 1)
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	refusal := errors.New("no")
 	refuse := func(*projections.Cluster, map[string]string) (map[string]string, error) {
 		return nil, fmt.Errorf("%w: %w", kerr.PolicyViolation, refusal)
@@ -170,7 +170,7 @@ func TestAlterGroup(t *testing.T) {
 	dir := t.TempDir()
 	v, f := mount(t, dir)
 	b := start(t, v, options(t))
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	for _, only := range []bool{true, false} {
 		if err := b.AlterGroupConfigs(c, "g", setTo("consumer.session.timeout.ms", "50000"), only); err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestCreatePartitions(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	topic := create(t, b, "a", 2)
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	for _, only := range []bool{true, false} {
 		wantCode(t, "unknown", b.CreatePartitions(c, projections.TopicID{9}, 3, only), kerr.UnknownTopicOrPartition)
 		for _, n := range []int32{-1, 0, 1, 2, projections.MaxPartitions + 1} {
@@ -298,7 +298,7 @@ func TestAlterClientMetrics(t *testing.T) {
 	dir := t.TempDir()
 	v, f := mount(t, dir)
 	b := start(t, v, options(t))
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	for _, only := range []bool{true, false} {
 		if err := b.AlterClientMetrics(c, "m", setTo("interval.ms", "1000"), only); err != nil {
 			t.Fatal(err)

@@ -221,7 +221,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // elected broker loses its lease.
 func create(t *testing.T, b *Broker, name string, partitions int32) *projections.Topic {
 	t.Helper()
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	for asked := 0; ; asked++ {
 		topic, err := b.CreateTopic(c, TopicSpec{Name: name, Partitions: partitions}, false)
 		switch {

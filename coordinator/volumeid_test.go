@@ -70,7 +70,7 @@ func TestManifestsTellOfTheirTopic(t *testing.T) {
 	v, _ := mount(t, t.TempDir())
 	b := start(t, v, options(t))
 	topic := create(t, b, "orders", 2)
-	c := ctx(t, time.Minute)
+	c := ctx(t, 5*time.Minute)
 	about := func(index int32) *partition.About {
 		t.Helper()
 		m, _, err := metalog.ReadState(c, v, partition.ManifestStream(topic.ID, index), partition.ManifestSchema())
