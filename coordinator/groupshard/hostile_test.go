@@ -52,7 +52,7 @@ func TestHostilePendingMembers(t *testing.T) {
 	r.RequireKnownID = true
 	id := sh.Join(t.Context(), "g", r).MemberID
 	r.MemberID, r.RequireKnownID = id, true
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if a := sh.Join(ctx, "g", r); a.Err != nil || a.Generation != 1 {
 		t.Errorf("a normal member: %+v", a)

@@ -19,7 +19,7 @@ import (
 // The times that are stated, and what a machine that does much else takes in addition.
 const (
 	call  = election.LeaseRenewDeadline / 2
-	busy  = 10 * time.Second
+	busy  = time.Minute
 	gone  = election.LeaseRetry + election.LeaseRenewDeadline + busy     // nobody leads, from when nobody can renew
 	back  = election.LeaseRetry + call + busy                            // the same leads again
 	other = election.LeaseDuration + election.LeaseRetry + 2*call + busy // another leads
