@@ -68,7 +68,7 @@ func areCaught(t *testing.T, all []mutation, correct func(*rapid.T) *history.His
 					}
 				}
 			})
-			if done == 0 {
+			if done == 0 && !testing.Short() { // which has a fifth of the histories
 				t.Error("no history could be made wrong")
 			}
 		})
