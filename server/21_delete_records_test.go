@@ -116,7 +116,7 @@ func TestCleanerRuns(t *testing.T) {
 		}
 		time.Sleep(60 * time.Millisecond)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for n.broker.CleanerStats().Removed < 5*(rounds-2) || c.fetch("old", 0).ErrorCode != 1 {
 		if time.Now().After(deadline) {
 			t.Fatalf("the cleaner did too little: %+v; fetch of what is old: error %d", n.broker.CleanerStats(), c.fetch("old", 0).ErrorCode)

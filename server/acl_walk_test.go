@@ -122,7 +122,7 @@ func (w *aclWalk) run() {
 	}
 	w.admin.grant(acls...)
 	for began := time.Now(); strings.Count(w.admin.acls(everything), "\n") < len(acls)-1; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > patience {
 			w.t.Fatal("the ACLs do not come to be")
 		}
 	}
@@ -361,7 +361,7 @@ func walkHere(t *testing.T) *aclWalk {
 
 // walkKafka is that of Apache Kafka.
 func walkKafka(t *testing.T) *aclWalk {
-	addrs := []string{freeAddress(t), freeAddress(t)}
+	addrs := []string{freeAddr(t), freeAddr(t)}
 	args := []string{"--set", "listeners=PLAINTEXT://" + addrs[0] + ",SASL_PLAINTEXT://" + addrs[1], "--set", "log.dirs=" + t.TempDir(),
 		"--set", "group.initial.rebalance.delay.ms=0", "--set", "transaction.state.log.num.partitions=4"}
 	for _, set := range walkSettings() {
@@ -430,16 +430,6 @@ func accepting(addrs []string) bool {
 		nc.Close()
 	}
 	return true
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func lastLines(s string, n int) string {

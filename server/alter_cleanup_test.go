@@ -20,7 +20,7 @@ func TestCleanupAlteredLive(t *testing.T) {
 	if code := c.alter(kmsg.ConfigResourceTypeTopic, "t", false, "SET retention.ms=1"); code != 0 {
 		t.Fatalf("alter: error %d", code)
 	}
-	for deadline := time.Now().Add(10 * time.Second); c.fetch("t", 0).ErrorCode != 1; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); c.fetch("t", 0).ErrorCode != 1; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("retention.ms=1 has no effect")
 		}

@@ -220,10 +220,7 @@ func TestAlteredConfigsSurvive(t *testing.T) {
 		if got := c.set(ofBroker, ""); !maps.Equal(got, pairs("log.roll.ms=12345")) {
 			t.Errorf("after %v: brokers have %v", sig, got)
 		}
-		code := int16(6) // until the partition is open
-		for end := time.Now().Add(10 * time.Second); code == 6 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			code, _ = c.produce("t", newBatch(nil, noise(6000)))
-		}
+		code, _ := c.produceOnceOpen("t", newBatch(nil, noise(6000)))
 		if code != 10 {
 			t.Errorf("after %v: error %d", sig, code)
 		}
@@ -287,7 +284,7 @@ func TestChangesOfAConnectionAreOrdered(t *testing.T) {
 // What Go's admin client offers comes round.
 func TestAdminClientRoundTrip(t *testing.T) {
 	n := startNode(t, t.TempDir())
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	adm := kadm.NewClient(kgoClient(t, n.Addr()))
 	value := func(name, key string) string {

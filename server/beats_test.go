@@ -41,7 +41,7 @@ func TestHeartbeatConnections(t *testing.T) {
 			if l != (loss{0, self.Epoch}) {
 				t.Errorf("%s: %+v", why, l)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s: nothing is told", why)
 		}
 	}

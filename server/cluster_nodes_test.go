@@ -20,7 +20,7 @@ import (
 func threeNodes(t *testing.T, sets ...string) (nodes []*Node, adms []*kadm.Client) {
 	t.Helper()
 	dir := t.TempDir()
-	sets = append([]string{"broker.heartbeat.interval.ms=200", "broker.session.timeout.ms=2000"}, sets...)
+	sets = append([]string{"broker.heartbeat.interval.ms=200"}, sets...)
 	for id := 1; id <= 3; id++ {
 		nodes = append(nodes, startNode(t, dir, append(sets, "node.id="+strconv.Itoa(id))...))
 	}
@@ -45,12 +45,12 @@ func alive(n *Node) (living int) {
 
 func awaitCluster(t *testing.T, n *Node, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(patience)
 	for !ok() {
 		select {
 		case <-time.After(2 * time.Millisecond):
 		case <-late:
-			t.Fatalf("not within 20 s: %s; broker %d sees %+v, not ready: %v", what, n.cfg.NodeID, n.broker.View().Brokers(), n.broker.NotReady())
+			t.Fatalf("not within %v: %s; broker %d sees %+v, not ready: %v", patience, what, n.cfg.NodeID, n.broker.View().Brokers(), n.broker.NotReady())
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (c *client) reassign(to int32) {
 // Every broker tells the same of the cluster, and each of its own files.
 func TestEveryBrokerDescribesTheCluster(t *testing.T) {
 	nodes, adms := threeNodes(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := adms[2].CreateTopic(ctx, 9, 1, nil, "t"); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func counted(m map[int32]int32) map[int32]int {
 // A leader is moved by any broker, serves what was written before, and stays.
 func TestReassignedThroughEveryBroker(t *testing.T) {
 	nodes, adms := threeNodes(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := adms[1].CreateTopic(ctx, 1, 1, nil, "t"); err != nil {
 		t.Fatal(err)
@@ -221,12 +221,15 @@ func TestOneBrokerTakesARecord(t *testing.T) {
 // A client whose metadata is old and not to be refreshed for long follows the hint.
 func TestClientFollowsTheHint(t *testing.T) {
 	nodes, adms := threeNodes(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := adms[0].CreateTopic(ctx, 1, 1, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
-	cl := kgoClient(t, nodes[0].Addr(), kgo.DefaultProduceTopic("t"), kgo.MetadataMinAge(time.Minute), kgo.MetadataMaxAge(time.Hour))
+	for _, n := range nodes {
+		awaitCluster(t, n, "the topic is served", func() bool { return n.broker.View().Topic("t") != nil && n.broker.Ready() })
+	}
+	cl := kgoClient(t, nodes[0].Addr(), kgo.DefaultProduceTopic("t"), kgo.MetadataMinAge(10*time.Minute), kgo.MetadataMaxAge(time.Hour))
 	if err := cl.ProduceSync(ctx, kgo.StringRecord("before")).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +281,7 @@ func TestUnregisteredThroughEveryBroker(t *testing.T) {
 	if err := ask(nodes[1], 3); err != kerr.InvalidRequest { //nolint:errorlint
 		t.Errorf("a broker that serves: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := nodes[2].Retire(ctx); err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func TestFetchSessionPollAndPipeline(t *testing.T) {
 	id := c.fetch(0, 0, 0, []at{{"a", 0, 0}, {"a", 1, 0}}).SessionID
 	ahead := func(epoch int32) {
 		req := kmsg.NewPtrFetchRequest()
-		req.Version, req.SessionID, req.SessionEpoch, req.MinBytes, req.MaxBytes, req.MaxWaitMillis = 12, id, epoch, 1, 1<<20, 20_000
+		req.Version, req.SessionID, req.SessionEpoch, req.MinBytes, req.MaxBytes, req.MaxWaitMillis = 12, id, epoch, 1, 1<<20, 600_000
 		c.send(req)
 	}
 	ahead(1)

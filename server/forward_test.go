@@ -69,7 +69,7 @@ func TestKadmThroughAFollower(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	adm := kadm.NewClient(kgoClient(t, f.addr))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := adm.CreateTopic(ctx, 2, -1, nil, "made"); err != nil {
 		t.Error(err)

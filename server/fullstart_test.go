@@ -58,7 +58,7 @@ func TestStartOnAFullVolume(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, strings.TrimSuffix(string(b), "\n")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	opened := make(chan error, 1)
 	go func() { opened <- n.open(ctx) }() // ends with ctx at the latest
@@ -69,7 +69,7 @@ func TestStartOnAFullVolume(t *testing.T) {
 			if got == code && strings.Contains(line, text) && !strings.Contains(line, "\n") {
 				return
 			}
-			if time.Since(began) > 20*time.Second {
+			if time.Since(began) > patience {
 				t.Fatalf("/readyz: %d %q, want %d %q", got, line, code, text)
 			}
 		}

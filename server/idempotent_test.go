@@ -59,12 +59,7 @@ func TestProduceSequences(t *testing.T) {
 	}
 	n = startNode(t, dir)
 	c = dial(t, n.Addr())
-	code, off := int16(6), int64(0)
-	for i := 0; i < 500 && code == 6; i++ { // until the partition is open
-		if code, off = c.produce("t", idempotent(2, 1, 0, "")); code == 6 {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
+	code, off := c.produceOnceOpen("t", idempotent(2, 1, 0, ""))
 	if code != 0 || off != 12 {
 		t.Errorf("sent again after the restart: error %d at offset %d", code, off)
 	}

@@ -26,7 +26,7 @@ func kgoClient(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 // consumeAll reads a topic's only partition from its start to end.
 func consumeAll(t testing.TB, addr, topic string, end int64) (values [][]byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cl := kgoClient(t, addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	for int64(len(values)) < end {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -184,7 +183,7 @@ func TestKadmLeaders(t *testing.T) {
 	addr := serveAlso(t, &b, n.server.clusterID)[0]
 	view.Store(withFacts(t, n.broker.View(), listening(addr), &projections.PartitionLeaderChanged{TopicID: id, Partition: 1, Leader: projections.NoLeader, Epoch: 9}))
 	adm := kadm.NewClient(kgoClient(t, addr))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
 	var assign kadm.AlterPartitionAssignmentsReq
@@ -316,7 +315,7 @@ func TestLogDirs(t *testing.T) {
 		c.produceTo("t", int32(i%2), string(make([]byte, 1000*i)))
 	}
 	adm := kadm.NewClient(kgoClient(t, n.Addr()))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	all, err := adm.DescribeAllLogDirs(ctx, nil)
 	if err != nil || all[0].Error() != nil {

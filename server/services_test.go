@@ -88,7 +88,7 @@ func TestStartWaitsForItsAddress(t *testing.T) {
 func awaitTrue(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 30*time.Second {
+		if time.Since(began) > patience {
 			t.Fatal("not: " + what)
 		}
 	}

@@ -29,7 +29,7 @@ func line(t *testing.T, log *lockedBuffer, want ...string) string {
 				return l
 			}
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("no line has all of %q:\n%s", want, log.String())
 		}
 	}

@@ -62,7 +62,7 @@ func showsCert(t testing.TB, addr string, id *testcerts.Identity) {
 		if serial.Cmp(id.Chain[0].SerialNumber) == 0 {
 			return
 		}
-		if time.Since(began) > 30*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("the certificate is still %x", serial)
 		}
 	}
@@ -111,12 +111,12 @@ func TestKeysAreReadAgain(t *testing.T) {
 		t.Error("who is trusted no more is let in")
 	}
 	there.ask(kmsg.NewPtrApiVersionsRequest())
-	if reads, refusals := count(t, n, `kaas_tls_reloads_total{listener="SSL"}`), count(t, n, `kaas_tls_reload_failures_total{listener="SSL"}`); reads != 2 || refusals != 2 {
-		t.Errorf("%v were taken, %v refused", reads, refusals)
-	}
-	if lines := strings.Count(log.String(), "new key files are not taken"); lines != 2 {
-		t.Errorf("%d complaints", lines)
-	}
+	// The files are read one after the other, and what is put or removed in between is seen twice.
+	awaitTrue(t, "each change is told of", func() bool {
+		reads, refusals := count(t, n, `kaas_tls_reloads_total{listener="SSL"}`), count(t, n, `kaas_tls_reload_failures_total{listener="SSL"}`)
+		lines := strings.Count(log.String(), "new key files are not taken")
+		return reads >= 2 && reads <= 4 && refusals >= 2 && refusals <= 3 && float64(lines) == refusals
+	})
 }
 
 // Three brokers get new certificates, of a new authority in the end, while clients produce on

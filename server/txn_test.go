@@ -192,7 +192,7 @@ func TestFetchWaitsForTheMarker(t *testing.T) {
 	for _, minBytes := range []int32{1, 200} {
 		offset := c.endAt("a", 0, -1)
 		seq := int32(offset)
-		req := fetchReq("a", offset, 20*time.Second)
+		req := fetchReq("a", offset, 10*time.Minute)
 		req.IsolationLevel, req.MinBytes = 1, minBytes
 		consumer.send(req)
 		wantCodes(t, "produce", c.txn(12, "a", txnBatch(offset+1, 0, 0, "v", fmt.Sprint(seq))), 0)

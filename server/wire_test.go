@@ -26,7 +26,7 @@ func dial(t testing.TB, addr string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(patience))
 	return &client{t: t, nc: nc}
 }
 
@@ -170,6 +170,17 @@ func (c *client) produce(topic string, batch []byte) (int16, int64) {
 	resp := c.ask(produceReq(-1, topic, batch)).(*kmsg.ProduceResponse)
 	p := resp.Topics[0].Partitions[0]
 	return p.ErrorCode, p.BaseOffset
+}
+
+// produceOnceOpen does so when the partition is open.
+func (c *client) produceOnceOpen(topic string, batch []byte) (code int16, offset int64) {
+	c.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		if code, offset = c.produce(topic, batch); code != kerr.NotLeaderForPartition.Code {
+			break
+		}
+	}
+	return code, offset
 }
 
 // end is the end offset of partition 0.

@@ -283,8 +283,8 @@ func TestKeysRotate(t *testing.T) {
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatal("not within 20 s")
+		if time.Since(began) > time.Minute {
+			t.Fatal("not within a minute")
 		}
 	}
 }
