@@ -57,8 +57,12 @@
 //	                              $NAME being for the first, and $NAME_A and $NAME_B for each
 //	keys DIR NAME …               makes an authority ca.pem in DIR, keys and certificates of each name by
 //	                              it (NAME.key, NAME.crt, NAME.pem for both), jwks.json, and NAME.token
+//	served ADDR FILE              waits until a listener shows the first certificate of the file
+//	progress DIR N PROGRAM …      waits until each of the programs that run steady has had N more records
+//	                              acknowledged in every way, and stopped by none
 //	skip 'reason'                 is listed with its reason, which it must have
 //	[one] [three]                 which run it is
+//	[rotation]                    KAAS_CLIENTS_ROTATION is set: rotation.txtar is for idle machines
 //	[kafka]                       Apache Kafka runs in the place of kaas
 //
 // # Clients

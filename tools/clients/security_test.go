@@ -28,7 +28,7 @@ func keys(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))
-	a, err := newAuthority()
+	a, err := newAuthority(args[0])
 	ts.Check(err)
 	put := func(name string, b []byte) { ts.Check(os.WriteFile(filepath.Join(dir, name), b, 0o600)) }
 	put("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
@@ -53,12 +53,12 @@ type authority struct {
 	cert *x509.Certificate
 }
 
-func newAuthority() (*authority, error) {
+func newAuthority(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	c := template("authority")
+	c := template(name + "'s authority")
 	c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 				Files:              namesFor(scripts, kind),
 				Setup:              r.setup,
 				Condition:          r.condition,
-				Cmds:               map[string]func(*testscript.TestScript, bool, []string){"until": until, "shows": shows, "expand": expand, "cluster": r.cluster, "keys": keys},
+				Cmds:               map[string]func(*testscript.TestScript, bool, []string){"until": until, "shows": shows, "expand": expand, "cluster": r.cluster, "keys": keys, "served": served, "progress": progress},
 				RequireUniqueNames: true,
 				UpdateScripts:      os.Getenv(gate+"_UPDATE") != "",
 				Deadline:           time.Now().Add(mostTime),
@@ -133,6 +133,8 @@ func (r *round) condition(cond string) (bool, error) {
 		return cond == r.kind, nil
 	case "kafka":
 		return foreign != "", nil
+	case "rotation":
+		return os.Getenv(gate+"_ROTATION") != "", nil
 	}
 	return false, fmt.Errorf("no condition %s", cond)
 }

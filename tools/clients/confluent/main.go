@@ -14,7 +14,10 @@ import (
 	"kaas.dev/kaas/tools/clients/scenario"
 )
 
-func main() { scenario.Main(open) }
+func main() {
+	scenario.Steady = steady
+	scenario.Main(open)
+}
 
 // client makes confluent-kafka-go's; the admin client serves all the time.
 type client struct {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
@@ -64,4 +66,20 @@ func (s *client) getIn() error {
 		}
 	}
 	return fmt.Errorf("no metadata: %w", err)
+}
+
+// steady is a producer of one partition that gets in as the way says.
+func steady(to scenario.Brokers, topic string, partition int32) (*scenario.Sender, error) {
+	w, err := secured(to.Way)
+	if err != nil {
+		return nil, err
+	}
+	s := &client{bootstrap: strings.Join(to.Addrs, ","), way: w}
+	p, err := kafka.NewProducer(s.config(kafka.ConfigMap{"acks": "all"}))
+	if err != nil {
+		return nil, err
+	}
+	return &scenario.Sender{Send: func(context.Context) error {
+		return send(p, topic, partition, []scenario.Record{{Value: []byte("x"), Time: time.Now()}})
+	}, Close: p.Close}, nil
 }

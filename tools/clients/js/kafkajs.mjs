@@ -230,4 +230,18 @@ class Transactor {
   async close () { await this.p.disconnect() }
 }
 
-await main(Client.open)
+// sender is a producer of one partition that gets in as the way says.
+async function sender (way, topic, partition) {
+  const kafka = new Kafka({
+    ...secured(way), brokers: way.brokers.join(',').split(','), logLevel: logLevel.NOTHING, connectionTimeout: 10_000,
+    reauthenticationThreshold: 1000, // before an authentication ends; it is 10 s by default, which is longer than it is good
+  })
+  const p = kafka.producer({ allowAutoTopicCreation: false })
+  await p.connect()
+  return {
+    send: () => p.send({ topic, acks: -1, messages: [{ partition, value: 'x' }] }),
+    close: () => p.disconnect(),
+  }
+}
+
+await main(Client.open, sender)

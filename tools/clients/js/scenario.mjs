@@ -7,12 +7,13 @@
 //   write            a sample with each codec, to the topic that all clients share
 //   read CLIENT …    what these clients have written there; a line for each of them
 //   secure FILE      a little, in each of the ways to get in that the file has
+//   steady FILE DIR  one record after the other, in each of them, until it is told to stop
 //
 // A client is an object with the methods that are called here; what it does not have is in
 // its skip, with the reason. Its code method gives Kafka's code of an error.
 
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { isDeepStrictEqual, inspect } from 'node:util'
 
 export const codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
@@ -491,8 +492,55 @@ async function secure (file, open) {
   return r
 }
 
-export async function main (open) {
+// steady has two producers for each way of a file: one that stays, and one that comes new for
+// each record, and goes by what the file says then. Until there is a file stop in the directory
+// it keeps a file there, by the client's name, with a line for each way: how many records of both
+// are acknowledged. The first one that is not ends it, and is told there.
+async function steady (file, dir, name, sender) {
+  const ways = () => JSON.parse(readFileSync(file, 'utf8'))
+  const put = text => {
+    writeFileSync(`${dir}/${name}.new`, text)
+    renameSync(`${dir}/${name}.new`, `${dir}/${name}`)
+  }
+  const topic = `${process.env.T}-steady`
+  const counts = ways().map(() => [0, 0])
+  const errors = []
+  let stop = false
+  const guarded = (what, f) => f().catch(e => {
+    errors.push(`${what}: ${e.stack}`)
+    stop = true
+  })
+  const all = ways().flatMap((way, i) => [
+    guarded(`${way.name}, who stays`, async () => {
+      const p = await sender(way, topic, i)
+      for (; !stop; await sleep(20)) {
+        await p.send()
+        counts[i][0]++
+      }
+      await p.close()
+    }),
+    guarded(`${way.name}, who comes new`, async () => {
+      for (; !stop; await sleep(200)) {
+        const p = await sender(ways()[i], topic, i)
+        await p.send()
+        await p.close()
+        counts[i][1]++
+      }
+    }),
+  ])
+  for (; !stop; await sleep(50)) {
+    put(counts.map(c => `${c.join(' ')}\n`).join(''))
+    stop ||= existsSync(`${dir}/stop`)
+  }
+  await Promise.all(all)
+  if (errors.length) put(`failed: ${errors.join('; ')}\n`)
+  for (const e of errors) console.error(e)
+  return errors.length
+}
+
+export async function main (open, sender) {
   const [what, ...args] = process.argv.slice(2)
+  if (what === 'steady') process.exit(await steady(...args, 'kafkajs', sender) ? 1 : 0)
   if (what === 'secure') process.exit((await secure(args[0], open)).failed ? 1 : 0)
   if (!process.env.BOOTSTRAP || !['run', 'write', 'read'].includes(what)) {
     console.error('usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT… | secure FILE')

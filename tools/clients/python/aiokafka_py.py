@@ -156,6 +156,25 @@ class Client:
     def transactor(self, txn):
         return Transactor(self.base, txn)
 
+    @staticmethod
+    def sender(way, topic, partition):
+        return Sender(way, topic, partition)
+
+
+class Sender:
+    """A producer of one partition that gets in as the way says."""
+
+    def __init__(self, way, topic, partition):
+        self.topic, self.partition = topic, partition
+        base = run(secured(way))
+        self.p = run(started(AIOKafkaProducer, bootstrap_servers=",".join(way["brokers"]), acks="all", **base))
+
+    def send(self):
+        run(self.p.send_and_wait(self.topic, value=b"x", partition=self.partition))
+
+    def close(self):
+        run(self.p.stop())
+
 
 class Heard(logging.Handler):
     """The reason why aiokafka could not get in, which it only logs."""

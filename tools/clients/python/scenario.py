@@ -6,6 +6,7 @@ A program gives its client to main, and takes
     write            a sample with each codec, to the topic that all clients share
     read CLIENT ...  what these clients have written there; a line for each of them
     secure FILE      a little, in each of the ways to get in that the file has
+    steady FILE DIR  one record after the other, in each of them, until it is told to stop
 
 A client is an object with the methods that are called here; what it does not have is in its
 skip, with the reason. Its code method gives Kafka's code of an error.
@@ -516,7 +517,68 @@ def secure(file, open_client):
     return r
 
 
+def steady(file, folder, open_client):
+    """Has two producers for each way of a file: one that stays, and one that comes new for each
+    record, and goes by what the file says then. Until there is a file stop in the directory it
+    keeps a file there, by the client's name, with a line for each way: how many records of both
+    are acknowledged. The first one that is not ends it, and is told there."""
+
+    def ways():
+        with open(file) as f:
+            return json.load(f)
+
+    def put(text):
+        name = os.path.join(folder, open_client.name)
+        with open(name + ".new", "w") as f:
+            f.write(text)
+        os.replace(name + ".new", name)
+
+    topic = os.environ["T"] + "-steady"
+    counts = [[0, 0] for _ in ways()]
+    stop, errors = threading.Event(), []
+
+    def stays(i, way):
+        p = open_client.sender(way, topic, i)
+        while not stop.wait(0.02):
+            p.send()
+            counts[i][0] += 1
+        p.close()
+
+    def comes(i):
+        while not stop.wait(0.2):
+            p = open_client.sender(ways()[i], topic, i)
+            p.send()
+            p.close()
+            counts[i][1] += 1
+
+    def guarded(what, f, *args):
+        try:
+            f(*args)
+        except Exception as e:
+            errors.append(f"{what}: {e!r}")
+            stop.set()
+
+    threads = []
+    for i, way in enumerate(ways()):
+        threads.append(threading.Thread(target=guarded, args=(way["name"] + ", who stays", stays, i, way)))
+        threads.append(threading.Thread(target=guarded, args=(way["name"] + ", who comes new", comes, i)))
+    for t in threads:
+        t.start()
+    while not stop.wait(0.05):
+        put("".join(f"{a} {b}\n" for a, b in counts))
+        if os.path.exists(os.path.join(folder, "stop")):
+            stop.set()
+    for t in threads:
+        t.join()
+    if errors:
+        put("failed: " + "; ".join(errors) + "\n")
+        sys.exit("\n".join(errors))
+
+
 def main(open_client):
+    if sys.argv[1:2] == ["steady"]:
+        steady(sys.argv[2], sys.argv[3], open_client)
+        return
     if sys.argv[1:2] == ["secure"]:
         end(secure(sys.argv[2], open_client))
     if "BOOTSTRAP" not in os.environ or len(sys.argv) < 2:

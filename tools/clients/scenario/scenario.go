@@ -7,6 +7,7 @@
 //	write            a sample with each codec, to the topic that all clients share
 //	read CLIENT …    what these clients have written there; a line for each of them
 //	secure FILE      a little, in each of the ways to get in that the file has
+//	steady FILE DIR  one record after the other, in each of them, until it is told to stop
 //
 // BOOTSTRAP names the brokers, and T is what names of topics begin with. A line begins with "ok", "skip" or "fail"; a skip has its
 // reason. The code is 1 if anything failed.
@@ -34,7 +35,10 @@ func Main(open func(Brokers) (*Client, error)) {
 func program(open func(Brokers) (*Client, error)) error {
 	bootstrap := os.Getenv("BOOTSTRAP")
 	if bootstrap == "" || len(os.Args) < 2 {
-		return errors.New("usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT… | secure FILE")
+		return errors.New("usage: BOOTSTRAP=HOST:PORT,… PROGRAM run | write | read CLIENT… | secure FILE | steady FILE DIR")
+	}
+	if os.Args[1] == "steady" && len(os.Args) == 4 && Steady != nil {
+		return steady(os.Args[2], os.Args[3])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
