@@ -42,8 +42,12 @@ func (p process) alive() bool {
 		return false
 	}
 	st, err := now.Stat()
-	return err == nil && st.Starttime == p.Start && st.State != "Z"
+	return err == nil && st.Starttime == p.Start && !ended(st)
 }
+
+// ended reports that a process has only to be waited for. One that was killed looks so, too, while
+// other threads of it are still in a call to a disk: it has its files, locks and ports.
+func ended(st procfs.ProcStat) bool { return st.State == "Z" && st.NumThreads <= 1 }
 
 func (p process) signal(sig syscall.Signal) error {
 	if !p.alive() {
@@ -71,7 +75,7 @@ func groupAlive(group int) bool {
 		return false
 	}
 	for _, p := range all {
-		if st, err := p.Stat(); err == nil && st.PGRP == group && st.State != "Z" {
+		if st, err := p.Stat(); err == nil && st.PGRP == group && !ended(st) {
 			return true
 		}
 	}
