@@ -43,6 +43,7 @@ func RunKube(ctx context.Context, dir string, set *programs.Set) error {
 		return err
 	}
 	k := &kube{Node: n, programs: set, status: os.NewFile(fdKubeStatus, "status")}
+	// A proxy on the machine passes for the API server.
 	k.plane = &control.Plane{
 		Dir: n.Dir, Programs: set, Host: n.innerIP(), Services: n.services(), Names: []string{nodeName, n.outerIP()}, Pids: pids,
 	}
