@@ -49,8 +49,8 @@ func TestSecondProcessOfANode(t *testing.T) {
 	began := time.Now()
 	select {
 	case <-old.done:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the first process still runs 20 s after the second was started")
+	case <-time.After(startTime):
+		t.Fatalf("the first process still runs %v after the second was started", startTime)
 	}
 	if code := old.cmd.ProcessState.ExitCode(); code != exitFenced {
 		t.Errorf("the first process has ended with %v, want code %d\n%s", old.cmd.ProcessState, exitFenced, tail(old.log.Bytes(), 4096))
@@ -73,54 +73,74 @@ func TestSecondProcessOfANode(t *testing.T) {
 
 // TestNoController has the controller stand still, so that there is none until its lease is
 // over, and then kills the next. What others lead is written and read meanwhile as before,
-// and five seconds later at most there is another that makes a topic.
+// and five seconds later at most there is another that makes a topic. A machine that does
+// other things besides may spoil that once or twice.
 func TestNoController(t *testing.T) {
 	need(t)
 	c := startCluster(t)
 	c.create(topic, 1, nil)
 	through := writeAndRead(c)
-	for _, loss := range []struct {
-		name      string
-		do, after func(*broker)
-		least     int // records meanwhile
-	}{
+	for _, loss := range []controllerLoss{
 		{"SIGSTOP", (*broker).pause, (*broker).resume, 50},
 		{"kill -9", (*broker).kill, (*broker).start, 1},
 	} {
-		gone := c.controller(1)
-		leader := c.other(gone)
-		c.lead(leader, topic)
-		through()
-		loss.do(c.broker(gone))
-		began := time.Now()
-		records, longest := 0, time.Duration(0)
-		for now := gone; now == gone || now == 0; now = c.controller(leader) {
-			at := time.Now()
-			through()
-			longest = max(longest, time.Since(at))
-			if records++; time.Since(began) > 30*time.Second {
-				t.Fatalf("%s: no controller within 30 s", loss.name)
+		for try := 1; ; try++ {
+			why := c.withoutController(loss, through, fmt.Sprint("later-", try))
+			if why == "" {
+				break
 			}
+			if try == 3 {
+				t.Fatal(why)
+			}
+			t.Logf("once more: %s", why)
 		}
-		elected := time.Since(began)
-		if loss.name == "kill -9" { // one that stands still may be given a partition, and is waited for
-			c.create("later", 1, nil)
-		}
-		took := time.Since(began)
-		t.Logf("%s: %d records written and read without a controller, each within %v; another after %v, a topic after %v",
-			loss.name, records, longest.Round(time.Millisecond), elected.Round(time.Millisecond), took.Round(time.Millisecond))
-		if records < loss.least {
-			t.Errorf("%s: only %d records were written while there was no controller", loss.name, records)
-		}
-		if took > 5*time.Second {
-			t.Errorf("%s: the next controller acts after %v, want 5 s", loss.name, took)
-		}
-		loss.after(c.broker(gone))
-		c.settled()
 	}
-	if m := c.metadata(1, "later"); m == nil || m.Topics[0].ErrorCode != 0 {
+	if m := c.metadata(1, "later-1"); m == nil || m.Topics[0].ErrorCode != 0 {
 		t.Errorf("the topic that was made: %+v", m)
 	}
+}
+
+type controllerLoss struct {
+	name      string
+	do, after func(*broker)
+	least     int // records meanwhile
+}
+
+// withoutController has the controller be lost, and tells what took too long.
+func (c *cluster) withoutController(loss controllerLoss, through func(), later string) string {
+	t := c.t
+	t.Helper()
+	gone := c.controller(1)
+	leader := c.other(gone)
+	c.lead(leader, topic)
+	through()
+	loss.do(c.broker(gone))
+	began := time.Now()
+	records, longest := 0, time.Duration(0)
+	for now := gone; now == gone || now == 0; now = c.controller(leader) {
+		at := time.Now()
+		through()
+		longest = max(longest, time.Since(at))
+		if records++; time.Since(began) > startTime {
+			t.Fatalf("%s: no controller within %v", loss.name, startTime)
+		}
+	}
+	elected := time.Since(began)
+	if loss.name == "kill -9" { // one that stands still may be given a partition, and is waited for
+		c.create(later, 1, nil)
+	}
+	took := time.Since(began)
+	t.Logf("%s: %d records written and read without a controller, each within %v; another after %v, a topic after %v",
+		loss.name, records, longest.Round(time.Millisecond), elected.Round(time.Millisecond), took.Round(time.Millisecond))
+	loss.after(c.broker(gone))
+	c.settled()
+	switch {
+	case records < loss.least:
+		return fmt.Sprintf("%s: only %d records were written while there was no controller", loss.name, records)
+	case took > 5*time.Second:
+		return fmt.Sprintf("%s: the next controller acts after %v, want 5 s", loss.name, took)
+	}
+	return ""
 }
 
 // writeAndRead returns what writes a record and reads it.

@@ -89,7 +89,7 @@ func (c *cluster) metadata(id int32, topics ...string) *kmsg.MetadataResponse {
 	return resp.(*kmsg.MetadataResponse)
 }
 
-// await waits until ok, for half a minute of kaas.
+// await waits until ok, for two minutes of kaas.
 func (c *cluster) await(what string, ok func() bool) {
 	c.t.Helper()
 	c.awaitFor(time.Minute+startTime, what, ok)
@@ -174,7 +174,9 @@ func (c *cluster) other(ids ...int32) int32 {
 
 func (c *cluster) create(topic string, partitions int32, configs map[string]*string) {
 	c.t.Helper()
-	if _, err := kadm.NewClient(c.cl).CreateTopic(c.t.Context(), partitions, 1, configs, topic); err != nil {
+	adm := kadm.NewClient(c.cl)
+	adm.SetTimeoutMillis(int32(startTime.Milliseconds()))
+	if _, err := adm.CreateTopic(c.t.Context(), partitions, 1, configs, topic); err != nil {
 		c.t.Fatalf("create %s: %v", topic, err)
 	}
 }

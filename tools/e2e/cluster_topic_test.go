@@ -65,7 +65,7 @@ func TestSameNameAgain(t *testing.T) {
 				if have != want {
 					t.Fatalf("the consumer has %q, want %q", have, want)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(startTime):
 				t.Fatalf("the consumer has not got %q", want)
 			}
 		}
@@ -93,7 +93,7 @@ func makeAgain(c *cluster) [16]byte {
 
 func deleteTopic(c *cluster) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), startTime)
 	defer cancel()
 	rs, err := kadm.NewClient(c.cl).DeleteTopics(ctx, "again")
 	if err == nil {

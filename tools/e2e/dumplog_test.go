@@ -129,7 +129,7 @@ func segments(t *testing.T, dir string) []string {
 // awaitCompaction waits until the logs have become far smaller and stay as they are.
 func awaitCompaction(t *testing.T, dirs ...string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(startTime)
 	for before, same := "", 0; same < 5; time.Sleep(300 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the logs are not compacted:\n%s", before)
@@ -157,7 +157,7 @@ func readForDump(t *testing.T, b *broker, name string) (out []dumped) {
 	t.Helper()
 	cl := newClient(t, b.addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: {0: kgo.NewOffset().AtStart()}}))
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()
 	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, name)
 	if err != nil {

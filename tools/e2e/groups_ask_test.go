@@ -58,16 +58,34 @@ func (c *cluster) coordinators(as int32, groups ...string) (ids []int32, addrs [
 // coordinator is that of a group, when a broker knows it and it serves the group.
 func (c *cluster) coordinator(as int32, group string) (id int32) {
 	c.t.Helper()
-	c.await("the group "+group+" has a coordinator", func() bool {
-		ids, _ := c.coordinators(as, group)
-		if len(ids) == 1 && ids[0] > 0 {
-			id = ids[0]
-			_, _, err := c.fetchOffset(id, group, topic)
-			return err == nil
-		}
-		return false
+	c.coordinated(as, group, func(by int32) bool {
+		id = by
+		_, _, err := c.fetchOffset(id, group, topic)
+		return err == nil
 	})
 	return id
+}
+
+// coordinated waits until ok of a group's coordinator, which may be another each time: groups are
+// moved until each broker has its share.
+func (c *cluster) coordinated(as int32, group string, ok func(id int32) bool) {
+	c.t.Helper()
+	c.await("the coordinator of the group "+group+" answers", func() bool {
+		ids, _ := c.coordinators(as, group)
+		return len(ids) == 1 && ids[0] > 0 && ok(ids[0])
+	})
+}
+
+// committed is what a group has committed of partition 0, and with which metadata, as its
+// coordinator tells it.
+func (c *cluster) committed(as int32, group string) (offset int64, metadata *string) {
+	c.t.Helper()
+	c.coordinated(as, group, func(id int32) bool {
+		var err error
+		offset, metadata, err = c.fetchOffset(id, group, topic)
+		return err == nil
+	})
+	return offset, metadata
 }
 
 // fetchOffset asks a broker what a group has committed of partition 0, and with which

@@ -44,17 +44,13 @@ func TestCommitsSurviveSweeps(t *testing.T) {
 	for i := range 20 {
 		group := fmt.Sprintf("group-%d", i)
 		want[group] = int64(1000 + i)
-		c.await("the commit of "+group, func() bool {
-			ids, _ := c.coordinators(1, group)
-			return len(ids) == 1 && ids[0] > 0 && c.commitOffset(ids[0], group, topic, want[group], "of "+group) == nil
-		})
+		c.coordinated(1, group, func(id int32) bool { return c.commitOffset(id, group, topic, want[group], "of "+group) == nil })
 	}
 	there := func(when string) {
 		t.Helper()
 		for group, offset := range want {
-			got, metadata, err := c.fetchOffset(c.coordinator(1, group), group, topic)
-			if err != nil || got != offset || metadata == nil || *metadata != "of "+group {
-				t.Errorf("%s, group %s: committed is %d, %v, want %d", when, group, got, err, offset)
+			if got, metadata := c.committed(1, group); got != offset || metadata == nil || *metadata != "of "+group {
+				t.Errorf("%s, group %s: committed is %d, want %d", when, group, got, offset)
 			}
 		}
 		for _, name := range strange {
@@ -113,8 +109,7 @@ func TestDeletedGroupStaysDeleted(t *testing.T) {
 	c.create(topic, 1, nil)
 	const stays, moves, lives = "stays", "moves", "lives"
 	for _, group := range []string{stays, moves, lives} {
-		id := c.coordinator(1, group)
-		c.await("the commit of "+group, func() bool { return c.commitOffset(id, group, topic, 7, "") == nil })
+		c.coordinated(1, group, func(id int32) bool { return c.commitOffset(id, group, topic, 7, "") == nil })
 	}
 	member := c.newClient(kgo.ConsumerGroup(lives), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
 	c.await("the group has a member", func() bool {
@@ -157,17 +152,20 @@ func (c *cluster) areGone(when string, groups ...string) {
 				t.Errorf("%s: broker %d lists the group %s", when, id, group)
 			}
 		}
-		id := c.coordinator(1, group)
-		if got, _, err := c.fetchOffset(id, group, topic); got != -1 || err != nil {
-			t.Errorf("%s: committed of %s is %d, %v, want -1", when, group, got, err)
+		if got, _ := c.committed(1, group); got != -1 {
+			t.Errorf("%s: committed of %s is %d, want -1", when, group, got)
 		}
-		req := kmsg.NewPtrDescribeGroupsRequest()
-		req.Groups = []string{group}
-		resp, err := c.ask(id, req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g := resp.(*kmsg.DescribeGroupsResponse).Groups[0]; g.ErrorCode != kerr.GroupIDNotFound.Code || g.State != "Dead" {
+		var g kmsg.DescribeGroupsResponseGroup
+		c.coordinated(1, group, func(id int32) bool {
+			req := kmsg.NewPtrDescribeGroupsRequest()
+			req.Groups = []string{group}
+			resp, err := c.ask(id, req)
+			if err == nil {
+				g = resp.(*kmsg.DescribeGroupsResponse).Groups[0]
+			}
+			return err == nil && !elsewhere(g.ErrorCode)
+		})
+		if g.ErrorCode != kerr.GroupIDNotFound.Code || g.State != "Dead" {
 			t.Errorf("%s: the group %s is described with code %d and state %s, want %d and Dead", when, group, g.ErrorCode, g.State, kerr.GroupIDNotFound.Code)
 		}
 	}
@@ -191,12 +189,17 @@ func (c *cluster) deleteCode(group string) (code int16) {
 	c.await("an answer about the deletion of "+group, func() bool {
 		req := kmsg.NewPtrDeleteGroupsRequest()
 		req.Groups = []string{group}
-		resp, err := req.RequestWith(timeout(c.t, 5*time.Second), c.cl)
+		resp, err := req.RequestWith(timeout(c.t, startTime), c.cl)
 		if err != nil {
 			return false
 		}
 		code = resp.Groups[0].ErrorCode
-		return code != kerr.NotCoordinator.Code && code != kerr.CoordinatorLoadInProgress.Code && code != kerr.CoordinatorNotAvailable.Code
+		return !elsewhere(code)
 	})
 	return code
+}
+
+// elsewhere reports whether an answer's code says to ask another broker, or later.
+func elsewhere(code int16) bool {
+	return code == kerr.NotCoordinator.Code || code == kerr.CoordinatorLoadInProgress.Code || code == kerr.CoordinatorNotAvailable.Code
 }

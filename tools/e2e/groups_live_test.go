@@ -25,6 +25,8 @@ const (
 	crowdPartitions = 64
 	killEvery       = 10 * time.Second
 	mostSettle      = 5 * time.Second // after the last change
+	settlePatience  = 3 * time.Minute // on a machine that has other work
+	mostTold        = 1 << 10         // of what a member said that does not settle
 )
 
 // What leaves a classic group while that rebalances is a member again when the broker comes
@@ -134,7 +136,7 @@ func (l *live) run() {
 	for _, c := range l.crowds { // one after the other: a virtual machine that starts is in the way
 		c.settle()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), settlePatience)
 	defer cancel()
 	producer.Stop(ctx)
 	l.each(func(c *crowd) {
@@ -240,8 +242,8 @@ func (c *crowd) fill() {
 	for len(c.members) < crowdMembers {
 		c.join()
 	}
-	if _, wrong := c.whole(time.Minute); wrong != "" {
-		c.fail("not settled after a minute: %s", wrong)
+	if _, wrong := c.whole(settlePatience); wrong != "" {
+		c.fail("not settled after %v: %s\n%s", settlePatience, wrong, c.standing())
 	}
 }
 
@@ -270,12 +272,12 @@ func (c *crowd) settles(what string, change func()) {
 			c.members[0].Leave()
 			c.members = c.members[1:]
 		}
-		last, wrong := c.whole(time.Minute)
+		last, wrong := c.whole(settlePatience)
 		if wrong != "" {
-			c.fail("not settled a minute after %s: %s", what, wrong)
+			c.fail("not settled %v after %s: %s\n%s", settlePatience, what, wrong, c.standing())
 			return
 		}
-		if took = append(took, last.Round(time.Millisecond)); last <= mostSettle {
+		if took = append(took, last.Round(time.Millisecond)); last <= mostSettle || c.deaf {
 			c.l.t.Logf("group %s: settled %v after %s", c.name, took, what)
 			return
 		}
@@ -290,9 +292,12 @@ func (c *crowd) whole(most time.Duration) (took time.Duration, wrong string) {
 	defer cancel()
 	began := time.Now()
 	for {
-		wrong := c.unsettled(ctx)
-		if wrong == "" {
+		now := c.unsettled(ctx)
+		if now == "" {
 			return time.Since(began), ""
+		}
+		if wrong == "" || ctx.Err() == nil { // an answer that comes too late tells nothing
+			wrong = now
 		}
 		select {
 		case <-ctx.Done():
@@ -319,6 +324,29 @@ func (c *crowd) unsettled(ctx context.Context) string {
 		}
 	}
 	return ""
+}
+
+// standing is where each member stands, as the coordinator tells it and as it says itself.
+func (c *crowd) standing() string {
+	var out strings.Builder
+	if c.next {
+		ctx, cancel := context.WithTimeout(c.l.t.Context(), startTime)
+		defer cancel()
+		all, err := c.l.adm.DescribeConsumerGroups(ctx, c.name)
+		g := all[c.name]
+		fmt.Fprintf(&out, "%s in epoch %d, with a target for %d: %v, %v\n", g.State, g.Epoch, g.AssignmentEpoch, err, g.Err)
+		for _, m := range g.Members {
+			fmt.Fprintf(&out, "%s of %s is in epoch %d, has %v and is to have %v\n", m.MemberID, m.ClientHost, m.MemberEpoch, m.Assignment, m.TargetAssignment)
+		}
+	}
+	for _, m := range c.members {
+		if p, ok := m.(*memberProcess); ok {
+			p.mu.Lock()
+			fmt.Fprintf(&out, "%s has %v, and said:\n%s\n", p.name, slices.Sorted(maps.Keys(p.since)), tail(p.said.Bytes(), mostTold))
+			p.mu.Unlock()
+		}
+	}
+	return out.String()
 }
 
 // describe asks for the group's state, its members, and how many of them have a partition.

@@ -77,7 +77,7 @@ func failCalls(t *testing.T, inject string) {
 		if put(fmt.Sprintf("after-%d", i)) == nil {
 			break
 		}
-		if time.Since(back) > 30*time.Second {
+		if time.Since(back) > startTime {
 			t.Fatal("the partition does not come back")
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -131,7 +131,7 @@ func consumeAll(t *testing.T, addr string) map[int64]string {
 	cl := newClient(t, addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	defer cl.Close()
 	end := endOffset(t.Context(), kadm.NewClient(cl))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()
 	out := map[int64]string{}
 	for next := int64(0); next < end; {

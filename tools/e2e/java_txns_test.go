@@ -42,7 +42,7 @@ func TestJavaCopiesExactlyOnce(t *testing.T) {
 		select {
 		case <-ended:
 			going = false
-		case <-time.After(2 * time.Second):
+		case <-time.After(time.Duration(2+kills) * time.Second): // ever longer: a slow machine gets on, too
 			kills++
 			b.kill()
 			b.start()
@@ -60,7 +60,7 @@ func TestJavaCopiesExactlyOnce(t *testing.T) {
 		}
 	}
 	l.wantCopied(want, l.sent[0]+l.sent[1])
-	if all := l.consumed(kgo.NewOffset().AtStart(), kgo.ReadUncommitted()); len(all) == l.sent[0]+l.sent[1] {
+	if all := l.consumed(kgo.ReadUncommitted()); len(all) == l.sent[0]+l.sent[1] {
 		t.Error("no record was ever aborted")
 	} else {
 		t.Logf("%d records, and %d that were aborted", l.sent[0]+l.sent[1], len(all)-l.sent[0]-l.sent[1])
@@ -70,7 +70,7 @@ func TestJavaCopiesExactlyOnce(t *testing.T) {
 // wantCopied wants each value as often as it was written, and nothing else.
 func (l *copying) wantCopied(want map[string]int, total int) {
 	l.t.Helper()
-	values := l.consumed(kgo.NewOffset().AtStart(), kgo.ReadCommitted())
+	values := l.consumed(kgo.ReadCommitted())
 	got := map[string]int{}
 	for _, v := range values {
 		got[v]++
@@ -82,21 +82,6 @@ func (l *copying) wantCopied(want map[string]int, total int) {
 	}
 	if len(values) != total {
 		l.t.Errorf("%d records are committed, want %d", len(values), total)
-	}
-}
-
-// consumed are the values of the copy, when nothing more has come for two seconds.
-func (l *copying) consumed(from kgo.Offset, isolation kgo.IsolationLevel) (values []string) {
-	l.t.Helper()
-	cl := l.client(kgo.ConsumeTopics("copy"), kgo.ConsumeResetOffset(from), kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(200*time.Millisecond))
-	for {
-		ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Second)
-		fs := cl.PollFetches(ctx)
-		cancel()
-		if fs.NumRecords() == 0 {
-			return values
-		}
-		fs.EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
 	}
 }
 
@@ -157,7 +142,7 @@ func TestJavaTransactionTools(t *testing.T) {
 	if !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
 		t.Errorf("the producer whose transaction was terminated goes on: %v", err)
 	}
-	if got := l.consumed(kgo.NewOffset().AtStart(), kgo.ReadCommitted()); len(got) > 0 {
+	if got := l.consumed(kgo.ReadCommitted()); len(got) > 0 {
 		t.Errorf("aborted records are seen: %q", got)
 	}
 }

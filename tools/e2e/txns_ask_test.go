@@ -84,7 +84,7 @@ func isCode(err error) bool {
 func (c *cluster) tryInitProducer(id string, timeout int32) (p txnProducer, err error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = &id, timeout, -1, -1
-	resp, err := c.coordinated(id, req)
+	resp, err := c.askTxnCoordinator(id, req)
 	if err != nil {
 		return p, err
 	}
@@ -92,8 +92,8 @@ func (c *cluster) tryInitProducer(id string, timeout int32) (p txnProducer, err 
 	return txnProducer{r.ProducerID, r.ProducerEpoch}, kerr.ErrorForCode(r.ErrorCode)
 }
 
-// coordinated asks the coordinator of a transactional ID, once.
-func (c *cluster) coordinated(id string, req kmsg.Request) (kmsg.Response, error) {
+// askTxnCoordinator asks the coordinator of a transactional ID, once.
+func (c *cluster) askTxnCoordinator(id string, req kmsg.Request) (kmsg.Response, error) {
 	return c.once(c.txnCoordinator(id), 10*time.Second, req)
 }
 
@@ -108,7 +108,7 @@ func (c *cluster) endTxnV(version int16, id string, p txnProducer, commit bool) 
 	c.await("the end of a transaction of "+id, func() bool {
 		req := kmsg.NewPtrEndTxnRequest()
 		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = id, p.ID, p.Epoch, commit
-		resp, err := c.coordinated(id, capped{req, version})
+		resp, err := c.askTxnCoordinator(id, capped{req, version})
 		if err != nil {
 			return false
 		}
@@ -130,7 +130,7 @@ func (c *cluster) addPartitions(id string, p txnProducer, topic string, partitio
 		rt := kmsg.NewAddPartitionsToTxnRequestTopic()
 		rt.Topic, rt.Partitions = topic, partitions
 		req.Topics = append(req.Topics, rt)
-		resp, err := c.coordinated(id, capped{req, 3})
+		resp, err := c.askTxnCoordinator(id, capped{req, 3})
 		if err != nil {
 			return false
 		}
@@ -191,7 +191,7 @@ func (c *cluster) producePlain(topic string, partition int32, p txnProducer, seq
 }
 
 func (c *cluster) produceBatch(version int16, topic string, partition int32, id *string, batch []byte) (code int16) {
-	late := time.Now().Add(30 * time.Second)
+	late := time.Now().Add(startTime)
 	for code = -1; time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
 		req := kmsg.NewPtrProduceRequest()
 		req.TransactionID, req.Acks, req.TimeoutMillis = id, -1, 5000

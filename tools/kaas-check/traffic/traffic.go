@@ -214,12 +214,14 @@ func (e *Env) MakeTopics(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	adm.SetTimeoutMillis(60_000) // a busy machine may need more than the usual 15 s until a topic serves
 	for _, t := range e.Topics {
 		configs := map[string]*string{}
 		for k, v := range t.Configs {
 			configs[k] = &v
 		}
-		if _, err := kadm.NewClient(cl).CreateTopic(ctx, t.Partitions, 1, configs, t.Name); err != nil {
+		if _, err := adm.CreateTopic(ctx, t.Partitions, 1, configs, t.Name); err != nil {
 			return fmt.Errorf("make topic %s: %w", t.Name, err)
 		}
 	}
