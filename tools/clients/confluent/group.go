@@ -28,7 +28,7 @@ func (s *client) join(_ context.Context, m scenario.Membership) (scenario.Member
 	if m.Consumer {
 		conf["group.protocol"] = "consumer"
 	} else {
-		conf["session.timeout.ms"], conf["heartbeat.interval.ms"] = 6000, 100
+		conf["session.timeout.ms"], conf["heartbeat.interval.ms"] = 30_000, 100
 	}
 	c, err := kafka.NewConsumer(s.config(conf))
 	if err != nil {

@@ -27,7 +27,7 @@ func (f *franz) join(_ context.Context, m scenario.Membership) (scenario.Member,
 	mem := &member{static: m.Instance != ""}
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(m.Group), kgo.ConsumeTopics(m.Topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(100 * time.Millisecond),
+		kgo.SessionTimeout(30 * time.Second), kgo.HeartbeatInterval(100 * time.Millisecond),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { mem.given(ps[m.Topic]) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { mem.taken(ps[m.Topic]) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { mem.taken(ps[m.Topic]) }),

@@ -190,7 +190,7 @@ class Member {
 
   async start (kafka) {
     this.c = kafka.consumer({
-      groupId: this.m.group, sessionTimeout: 6000, heartbeatInterval: 100, maxWaitTimeInMs: 100, allowAutoTopicCreation: false,
+      groupId: this.m.group, sessionTimeout: 30_000, heartbeatInterval: 100, maxWaitTimeInMs: 100, allowAutoTopicCreation: false,
     })
     this.c.on(this.c.events.GROUP_JOIN, ({ payload }) => {
       this.had = payload.memberAssignment[this.m.topic] ?? []

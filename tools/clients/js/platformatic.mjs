@@ -149,7 +149,7 @@ class Member {
   constructor (m) { this.m = m }
 
   async start (base) {
-    const how = this.m.consumer ? { groupProtocol: 'consumer' } : { sessionTimeout: 6000, heartbeatInterval: 100 }
+    const how = this.m.consumer ? { groupProtocol: 'consumer' } : { sessionTimeout: 30_000, heartbeatInterval: 100 }
     const instance = this.m.instance ? { groupInstanceId: this.m.instance } : {}
     this.c = new Consumer({ ...base, groupId: this.m.group, autocommit: false, maxWaitTime: 100, ...how, ...instance })
     this.c.on('consumer:group:join', () => this.count++)

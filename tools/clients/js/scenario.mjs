@@ -26,7 +26,7 @@ export const transactions = [
 
 const sampleSize = 10
 const sampleTime = 1_700_000_000_000
-const patience = 20_000
+const patience = 60_000
 const groupPartitions = 4
 const each = 10
 

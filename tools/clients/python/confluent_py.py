@@ -173,7 +173,7 @@ class Member:
         if m.consumer:
             conf["group.protocol"] = "consumer"
         else:
-            conf |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 100}
+            conf |= {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 100}
         self.had, self.count = set(), 0
         self.c = Consumer(conf)
         self.c.subscribe([m.topic], on_assign=self.given, on_revoke=self.taken, on_lost=self.taken)

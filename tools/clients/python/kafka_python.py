@@ -147,7 +147,7 @@ class Member(ConsumerRebalanceListener):
         self.came, self.read = queue.Queue(), {}
         self.c = KafkaConsumer(
             **base, group_id=m.group, group_instance_id=m.instance, enable_auto_commit=False, auto_offset_reset="earliest",
-            fetch_max_wait_ms=100, session_timeout_ms=6000, heartbeat_interval_ms=100, retry_backoff_ms=50,
+            fetch_max_wait_ms=100, session_timeout_ms=30_000, heartbeat_interval_ms=100, retry_backoff_ms=50,
         )
         self.c.subscribe([m.topic], listener=self)
         self.topic, self.closed = m.topic, False

@@ -51,6 +51,9 @@ func (o options) config() *kafka.ConfigMap {
 		"auto.offset.reset": "earliest", "enable.auto.commit": false, "enable.auto.offset.store": false,
 		"topic.metadata.refresh.interval.ms": 5000, "reconnect.backoff.max.ms": 500, "fetch.wait.max.ms": 200,
 	}
+	if o.protocol == "consumer" {
+		c["max.poll.interval.ms"] = 45_000 // to give partitions up, too; it may be no less
+	}
 	if o.protocol == "classic" {
 		c["session.timeout.ms"], c["heartbeat.interval.ms"], c["partition.assignment.strategy"] = 6000, 500, o.strategy
 	}

@@ -32,7 +32,7 @@ type member struct {
 func (s *client) join(_ context.Context, m scenario.Membership) (scenario.Member, error) {
 	c := s.config()
 	c.Consumer.Group.InstanceId = m.Instance
-	c.Consumer.Group.Session.Timeout = 6 * time.Second
+	c.Consumer.Group.Session.Timeout = 30 * time.Second
 	c.Consumer.Group.Heartbeat.Interval = 100 * time.Millisecond
 	c.Consumer.Group.Rebalance.Retry.Backoff = 100 * time.Millisecond
 	c.Consumer.Offsets.AutoCommit.Enable = false

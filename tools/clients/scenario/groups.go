@@ -11,7 +11,7 @@ import (
 const (
 	groupPartitions = 4
 	each            = 10 // records in each partition at a time
-	patience        = 20 * time.Second
+	patience        = time.Minute
 )
 
 func (r *run) groups() []chain {

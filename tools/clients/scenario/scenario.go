@@ -40,7 +40,7 @@ func program(open func(Brokers) (*Client, error)) error {
 	if os.Args[1] == "steady" && len(os.Args) == 4 && Steady != nil {
 		return steady(os.Args[2], os.Args[3])
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	r := &run{Client: &Client{}, ctx: ctx, prefix: os.Getenv("T")}
 	if os.Args[1] == "secure" && len(os.Args) == 3 {

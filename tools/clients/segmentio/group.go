@@ -32,7 +32,7 @@ type member struct {
 func (s *client) join(_ context.Context, m scenario.Membership) (scenario.Member, error) {
 	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID: m.Group, Brokers: s.bootstrap, Topics: []string{m.Topic}, StartOffset: kafka.FirstOffset,
-		SessionTimeout: 6 * time.Second, HeartbeatInterval: 100 * time.Millisecond, JoinGroupBackoff: 100 * time.Millisecond,
+		SessionTimeout: 30 * time.Second, HeartbeatInterval: 100 * time.Millisecond, JoinGroupBackoff: 100 * time.Millisecond,
 	})
 	if err != nil {
 		return nil, err
