@@ -76,6 +76,11 @@ func (b *Broker) AlterGroupConfigs(ctx context.Context, group string, edit Confi
 		if err := projections.ValidateGroupConfig(next); err != nil {
 			return nil, err
 		}
+		if len(set) == 0 && len(next) > 0 {
+			if err := c.GroupConfigFits(); err != nil {
+				return nil, err
+			}
+		}
 		return changed(&projections.ConfigChanged{Resource: projections.ResourceGroup, Name: group}, set, next), nil
 	})
 }
@@ -94,6 +99,11 @@ func (b *Broker) AlterClientMetrics(ctx context.Context, name string, edit Confi
 		}
 		if err := projections.ValidateClientMetrics(next); err != nil {
 			return nil, err
+		}
+		if len(set) == 0 && len(next) > 0 {
+			if err := c.ClientMetricsFit(); err != nil {
+				return nil, err
+			}
 		}
 		return changed(&projections.ConfigChanged{Resource: projections.ResourceClientMetrics, Name: name}, set, next), nil
 	})

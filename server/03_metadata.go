@@ -136,7 +136,7 @@ func (s *Server) toCreate(req *kmsg.MetadataRequest, want []wanted) (missing []*
 func (s *Server) autoCreate(ctx context.Context, r *request, missing []*wanted) {
 	ctx, cancel := context.WithTimeout(ctx, autoCreateWait)
 	defer cancel()
-	if tooMany(int64(len(missing))*int64(s.cfg.NumPartitions)) != nil {
+	if tooMany(int64(len(missing))*(int64(s.cfg.NumPartitions)+1)) != nil {
 		for _, w := range missing {
 			w.err = kerr.UnknownTopicOrPartition // as in Kafka, which makes none of them
 		}
@@ -183,7 +183,7 @@ func (s *Server) haveCreated(ctx context.Context, r *request, missing []*wanted)
 	}
 	for _, w := range missing {
 		switch code, ok := codes[*w.name]; {
-		case !ok, code == kerr.RequestTimedOut.Code, code == kerr.NotController.Code, code == kerr.ThrottlingQuotaExceeded.Code:
+		case !ok, code == kerr.RequestTimedOut.Code, code == kerr.NotController.Code, code == kerr.ThrottlingQuotaExceeded.Code, code == kerr.PolicyViolation.Code:
 			w.err = kerr.UnknownTopicOrPartition // the client asks again
 		case code != kerr.TopicAlreadyExists.Code:
 			w.err = kerr.ErrorForCode(code)

@@ -19,6 +19,10 @@ import (
 // name no time.
 const alterTimeout = 30 * time.Second
 
+// mostConfigured bounds how many configurations a request changes, as Kafka's controller does: all
+// other changes of the cluster wait for it.
+const mostConfigured = 10_000
+
 // inTurn answers a request once all earlier ones of its connection are answered: a client
 // that does not wait may count on their order. Requests that change the cluster are among them.
 func inTurn(r *request, answer func(context.Context) kmsg.Response) (reply, error) {
@@ -64,12 +68,22 @@ func (s *Server) alterAll(ctx context.Context, r *request, as []alteration, vali
 	ctx, cancel := context.WithTimeout(ctx, alterTimeout)
 	defer cancel()
 	times := map[configResource]int{}
+	changes := 0
 	for _, a := range as {
 		times[a.configResource]++
+		changes += max(1, len(a.ops))
+	}
+	refused := r.refused
+	if refused == nil && changes > mostConfigured {
+		refused = fmt.Errorf("%w: %d changes of configurations are more than the %d that a request makes at most", kerr.PolicyViolation, changes, mostConfigured)
 	}
 	errs := make([]error, len(as))
 	inParallel(len(as), func(i int) {
-		if errs[i] = r.refused; errs[i] != nil {
+		if errs[i] = refused; errs[i] != nil {
+			return
+		}
+		if ctx.Err() != nil { // nobody waits for what is not begun
+			errs[i] = kerr.RequestTimedOut
 			return
 		}
 		if times[as[i].configResource] > 1 {

@@ -366,3 +366,37 @@ func TestListConfigResources(t *testing.T) {
 		}
 	}
 }
+
+// A request that changes very many configurations changes none, as in Kafka.
+func TestTooManyConfigurations(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	ask := func(only bool, n int) (codes map[int16]int) {
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.Version, req.ValidateOnly = 1, only
+		for i := range n / 2 {
+			req.Resources = append(req.Resources, c.altered(kmsg.ConfigResourceTypeGroupConfig, fmt.Sprint("g", i), "SET consumer.session.timeout.ms=50000", "SET consumer.heartbeat.interval.ms=5000"))
+		}
+		codes = map[int16]int{}
+		for _, rr := range c.ask(req).(*kmsg.IncrementalAlterConfigsResponse).Resources {
+			codes[rr.ErrorCode]++
+		}
+		return codes
+	}
+	for _, tc := range []struct {
+		only  bool
+		n     int
+		codes map[int16]int
+	}{
+		{true, mostConfigured, map[int16]int{0: mostConfigured / 2}},
+		{true, mostConfigured + 2, map[int16]int{44: mostConfigured/2 + 1}},
+		{false, mostConfigured + 2, map[int16]int{44: mostConfigured/2 + 1}},
+	} {
+		if got := ask(tc.only, tc.n); !maps.Equal(got, tc.codes) {
+			t.Errorf("%d changes, only validated: %v: %v, want %v", tc.n, tc.only, got, tc.codes)
+		}
+	}
+	if got := n.broker.View().ConfiguredGroups(); len(got) > 0 {
+		t.Errorf("%d groups are configured", len(got))
+	}
+}

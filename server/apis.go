@@ -29,10 +29,11 @@ type request struct {
 	asked int16
 	// waits is for how long quotas have the client wait; took is the time that counts for
 	// them. That of an exempt request does not, nor does what its connection is told.
-	waits           waits
-	took            time.Duration
-	exempt, charged bool
-	forwarded       bool // by another broker
+	waits     waits
+	took      time.Duration
+	exempt    bool
+	charged   time.Duration // of took
+	forwarded bool          // by another broker
 	// refused is why nothing that the request asks for can be done. Every part of its
 	// answer says so.
 	refused error

@@ -52,6 +52,7 @@ type audited struct {
 	since time.Time // when the first of those was left out that are not told yet
 	left  int64     // how many these are
 	last  asking    // the last of them
+	many  bool      // it is the place that those share who are too many
 }
 
 // asking is who asks for something, with what.
@@ -81,7 +82,7 @@ func (a *audit) ofLocked(tenant string, now time.Time) *audited {
 	}
 	x := a.mu.by[tenant]
 	if x == nil {
-		x = &audited{}
+		x = &audited{many: tenant == ""}
 		a.mu.by[tenant] = x
 	}
 	return x
@@ -121,6 +122,9 @@ func (x *audited) tellLocked(now time.Time, last bool) *untold {
 		return nil
 	}
 	u := &untold{x.last, x.left, x.since}
+	if x.many {
+		u.principal, u.host = "others", ""
+	}
 	x.left, x.told = 0, now
 	return u
 }
@@ -135,11 +139,8 @@ func (a *audit) tellOf(u *untold) {
 func (a *audit) tell(now time.Time, last bool) {
 	a.mu.Lock()
 	var all []*untold
-	for tenant, x := range a.mu.by {
+	for _, x := range a.mu.by {
 		if u := x.tellLocked(now, last); u != nil {
-			if tenant == "" {
-				u.principal, u.host = "others", ""
-			}
 			all = append(all, u)
 		}
 	}

@@ -217,3 +217,20 @@ func TestAllowsAreNotAllocated(t *testing.T) {
 		t.Errorf("without an authorizer: %v allocations", n)
 	}
 }
+
+// Those who share a place because they are too many are told as that: what they did is none of
+// the one who came last.
+func TestDenialsOfOthersAreNobodys(t *testing.T) {
+	out := &lockedBuffer{}
+	a := newAudit(slog.New(slog.NewTextHandler(out, nil)))
+	now := time.Now()
+	for i := range mostAudited {
+		a.allow(fmt.Sprint("u", i), now) // each has a place
+	}
+	a.leaveOut("User:alice", asking{principal: "User:alice", host: "10.0.0.1"}, 7, now) // told at once
+	a.leaveOut("User:bob", asking{principal: "User:bob", host: "10.0.0.1"}, 7, now)
+	a.tell(now, true)
+	if told := out.String(); strings.Count(told, "principal=others") != 2 || strings.Contains(told, "User:") {
+		t.Errorf("told is %s", told)
+	}
+}

@@ -103,6 +103,7 @@ func (p *pending) forget() {
 	if p.done != nil {
 		<-p.done
 	}
+	p.req.conn.s.chargeTime(p.req)
 	p.req.auditRest()
 	p.drop()
 }
@@ -327,6 +328,10 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 		p.resp = apiVersionsTooNew()
 		return p, nil
 	}
+	defer func() { // before anything more is read, and whatever comes of it
+		r.took = time.Since(r.arrived)
+		c.s.chargeTime(r)
+	}()
 	r.msg = kmsg.RequestForKey(h.key)
 	r.msg.SetVersion(h.version)
 	if r.clientID, err = decodeRest(rest, r.msg); err != nil {
@@ -341,7 +346,6 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	if err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", kmsg.NameForKey(h.key), h.version, err)
 	}
-	r.took = time.Since(r.arrived)
 	p.resp = p.reply.resp
 	return p, nil
 }

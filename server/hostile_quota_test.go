@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/server/quota"
 )
 
 const (
@@ -163,6 +165,32 @@ func TestRequestTimeOfWhoComesAgain(t *testing.T) {
 			d.receive()
 		}
 	})
+}
+
+// What a request takes counts though its answer is never sent, and while it waits.
+func TestRequestTimeOfWhoHangsUp(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	c := dial(t, n.Addr())
+	c.create("t", 1)
+	c.quota("client-id=hangs-up", "request_percentage=0.000001")
+	c.ask(metadataReq(9, false, "t")) // that of another
+	owes := func() bool {
+		return n.server.quota.Owes(n.server.quotas(), quota.Client{User: "ANONYMOUS", ID: "hangs-up"}) > 0
+	}
+	if owes() {
+		t.Fatal("who has asked for nothing owes time")
+	}
+	d := dial(t, n.Addr())
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MinBytes, req.MaxBytes, req.MaxWaitMillis = 12, 1, 1<<20, 600_000
+	of := kmsg.NewFetchRequestTopic()
+	of.Topic, of.Partitions = "t", []kmsg.FetchRequestTopicPartition{{CurrentLeaderEpoch: -1, LastFetchedEpoch: -1, LogStartOffset: -1, PartitionMaxBytes: 1 << 20}}
+	req.Topics = append(req.Topics, of)
+	if _, err := d.nc.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("hangs-up")).AppendRequest(nil, req, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitTrue(t, "a fetch that waits counts", owes)
+	d.nc.Close()
 }
 
 // What a client's patterns take is time of its requests.

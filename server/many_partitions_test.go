@@ -10,11 +10,11 @@ import (
 // What one request makes is bounded, over all of its topics, and a request that would make more
 // makes nothing, whomever it asks. The codes are those of Apache Kafka 4.4.
 func TestTooManyPartitions(t *testing.T) {
-	n := startNode(t, t.TempDir(), "num.partitions=10001")
+	n := startNode(t, t.TempDir(), "num.partitions=10000")
 	first := dial(t, n.Addr())
 	first.create("there.is", 1)
 	first.create("grows", 2)
-	follower := dial(t, startFollower(t, n, "num.partitions=10001").addr)
+	follower := dial(t, startFollower(t, n, "num.partitions=10000").addr)
 	topic := func(name string, partitions int32, configs ...string) kmsg.CreateTopicsRequestTopic {
 		rt := kmsg.NewCreateTopicsRequestTopic()
 		rt.Topic, rt.NumPartitions, rt.ReplicationFactor = name, partitions, 1

@@ -72,11 +72,12 @@ func (s *Server) quotas() *projections.Quotas { return s.backend.View().Quotas()
 // busy counts what a request has been doing since then.
 func (r *request) busy(began time.Time) { r.took += time.Since(began) }
 
-// chargeTime counts the time that a request took, once.
+// chargeTime counts the time that a request took and that is not counted yet.
 func (s *Server) chargeTime(r *request) {
-	if q := s.quotas(); q != nil && !r.exempt && !r.charged {
-		r.charged = true
-		r.slow(byRequest, s.quota.Request(q, r.client(), r.took))
+	spent := r.took - r.charged
+	if q := s.quotas(); q != nil && !r.exempt && spent > 0 {
+		r.charged = r.took
+		r.slow(byRequest, s.quota.Request(q, r.client(), spent))
 	}
 }
 
