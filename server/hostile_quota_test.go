@@ -31,15 +31,18 @@ func evade(t *testing.T, together int, send func(t *testing.T, addr string, i in
 	c := dial(t, n.Addr())
 	c.create("t", 1)
 	c.quota("user=ANONYMOUS", fmt.Sprint("producer_byte_rate=", evadedRate))
-	began := time.Now()
-	var wg sync.WaitGroup
-	for i := range together {
-		wg.Go(func() { send(t, n.Addr(), i, began.Add(evadedTime)) })
+	got, rounds, began := int64(0), int64(0), time.Now()
+	for got == 0 && time.Since(began) < patience { // a machine may have no time for them at first
+		var wg sync.WaitGroup
+		until := time.Now().Add(evadedTime)
+		for i := range together {
+			wg.Go(func() { send(t, n.Addr(), i, until) })
+		}
+		wg.Wait()
+		got, rounds = c.end("t")*evadedSize, rounds+1
 	}
-	wg.Wait()
-	got := c.end("t") * evadedSize
 	passed := time.Since(began) // what came with the last requests is within it
-	most := int64(evadedRate*(passed.Seconds()+1)) + int64(together)*evadedSize
+	most := int64(evadedRate*(passed.Seconds()+1)) + rounds*int64(together)*evadedSize
 	if t.Logf("%d bytes in %v, at most %d", got, passed, most); got > most || got == 0 {
 		t.Errorf("%d bytes got through in %v, more than %d", got, passed, most)
 	}

@@ -161,7 +161,7 @@ func TestGrantFails(t *testing.T) {
 			}
 			more := map[string]string{}
 			if name == "slow" {
-				more = map[string]string{readKey: "50", connectKey: "50"}
+				more = map[string]string{readKey: "100", connectKey: "2000"} // the handshake has the second, and all has both
 			}
 			_, err := parsed(t, url, options, more).grant(t.Context())
 			if err == nil || !strings.HasPrefix(err.Error(), "no token from https://127.0.0.1:") || !strings.Contains(err.Error(), tc.want) ||
