@@ -62,7 +62,7 @@ func Verify[S any](v *substrate.Volume, stream string, sc *Schema[S]) (*Verifica
 // cannot be had. The error is ctx's, or that there is no such stream.
 func VerifyState[S any](ctx context.Context, v *substrate.Volume, stream string, sc *Schema[S]) (*Verification, *Snapshot[S], error) {
 	r := &verifier[S]{v: v, sc: sc, out: Verification{Stream: stream, Claimed: -1, Owners: map[string]substrate.Epoch{}},
-		sums: map[substrate.Position]uint32{}, plugs: map[substrate.Position]bool{}, heads: map[substrate.Epoch]substrate.Position{}}
+		sums: map[substrate.Position]uint32{}, plugs: map[substrate.Position]bool{}, heads: map[substrate.Epoch]substrate.Position{}, burnt: map[substrate.Epoch]bool{}}
 	epochs, err := r.listEpochs()
 	if err != nil {
 		return nil, nil, err
@@ -94,6 +94,10 @@ type verifier[S any] struct {
 	gaps   []substrate.Position          // entries whose predecessor in the epoch is missing
 	bases  []*Entry                      // the first entries of epochs, without their states
 	heads  map[substrate.Epoch]substrate.Position
+	// burnt are the epochs that are nobody's, and late the entries there. Where a volume was
+	// rolled back, who claimed the epoch in the history that is lost may write there.
+	burnt map[substrate.Epoch]bool
+	late  []*Entry
 	// empty are the entries whose predecessor is empty, and oldest is the oldest that is not.
 	empty  []*Entry
 	oldest substrate.Position
@@ -161,6 +165,8 @@ func (r *verifier[S]) claim(e substrate.Epoch, files epochFiles) (claim substrat
 		r.fault(kindOf(err, KindClaim, KindClaimMissing), name, "%v", cause(err))
 	} else if claim.Session == "" && e == r.lowest {
 		r.birth = e
+	} else if claim.Session == "" {
+		r.burnt[e] = true
 	}
 	return claim
 }
@@ -215,8 +221,12 @@ func (r *verifier[S]) entry(m met, claim substrate.ClaimBody, cur *loaded[S]) *l
 
 // lone checks of an entry what does not take the fold before it.
 func (r *verifier[S]) lone(name string, e *Entry, claim substrate.ClaimBody) {
-	if e.Session != claim.Session {
-		r.fault(KindOwner, name, "written by session %q, but the epoch belongs to %q", e.Session, claim.Session)
+	switch {
+	case e.Session == claim.Session:
+	case r.burnt[e.Pos.Epoch]:
+		r.late = append(r.late, e)
+	default:
+		r.foreign(name, e, claim.Session)
 	}
 	if r.plugs[e.Prev] {
 		r.empty = append(r.empty, e)
@@ -237,6 +247,10 @@ func (r *verifier[S]) lone(name string, e *Entry, claim substrate.ClaimBody) {
 			r.note(KindEvent, name, "holds an event of type %q, which this build does not know", ev.Type)
 		}
 	}
+}
+
+func (r *verifier[S]) foreign(name string, e *Entry, owner string) {
+	r.fault(KindOwner, name, "written by session %q, but the epoch belongs to %q", e.Session, owner)
 }
 
 // checkBase decodes a base's state and compares it with the fold of what is before it.

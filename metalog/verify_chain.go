@@ -28,6 +28,7 @@ func (r *verifier[S]) whole(epochs []substrate.Epoch) {
 		r.fault(KindEntryMissing, substrate.EntryPath(stream, e.Prev), "is empty, but %s continues from it", e.Pos)
 	}
 	r.successors()
+	r.inBurnt()
 	if n := len(epochs); n > 0 {
 		r.emptied(epochs[n-1])
 	}
@@ -83,6 +84,16 @@ func (r *verifier[S]) successors() {
 		}
 		for i > 0 && b.Prev.Less(r.bases[i-1].Pos) {
 			i-- // disowned as a whole
+		}
+	}
+}
+
+// inBurnt tells the entries of burnt epochs, unless they were found to count nowhere.
+func (r *verifier[S]) inBurnt() {
+	for _, e := range r.late {
+		name := substrate.EntryPath(r.out.Stream, e.Pos)
+		if !slices.ContainsFunc(r.out.Findings, func(f Finding) bool { return f.File == name && f.Kind == KindDisowned }) {
+			r.foreign(name, e, "")
 		}
 	}
 }

@@ -3,6 +3,7 @@ package metalog_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,44 @@ func TestVerifyFindings(t *testing.T) {
 			}
 			t.Errorf("found %+v", r.Findings)
 		})
+	}
+}
+
+// Where a volume was rolled back, an owner of the history that is lost may write into an epoch
+// that is burnt in this one. That counts nowhere, unless somebody continued from it.
+func TestVerifyLateInABurntEpoch(t *testing.T) {
+	v := newVolume(t, nil)
+	w := claim(t, session(t, v), 1, metalog.Options{})
+	last := publish(t, w, "a")
+	w.Abandon(t.Context())
+	w = claim(t, session(t, v), 4, metalog.Options{}) // 2 and 3 are burnt
+	publish(t, w, "b")
+	w.Abandon(t.Context())
+	from, late, next := substrate.EntryPath(stream, last), substrate.EntryPath(stream, substrate.Position{Epoch: 2, Seq: 1}), substrate.EntryPath(stream, substrate.Position{Epoch: 4, Seq: 1})
+	b, err := v.ReadFile(from)
+	if err == nil {
+		err = v.WriteFile(late, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := substrate.CRC32C(b)
+	forge(t, v, late, 0, func(b map[string]any) {
+		b["pos"], b["prev"], b["prev_sum"] = substrate.Position{Epoch: 2, Seq: 1}, last, sum
+	})
+	r, err := metalog.Verify(v, stream, &journalSchema)
+	if err != nil || r.Faults() > 0 || len(r.Findings) != 1 || r.Findings[0].Kind != metalog.KindDisowned || r.Findings[0].File != late {
+		t.Errorf("a late entry: %+v, %v", r, err)
+	}
+	if b, err = v.ReadFile(late); err != nil {
+		t.Fatal(err)
+	}
+	forge(t, v, next, 0, func(body map[string]any) {
+		body["prev"], body["prev_sum"] = substrate.Position{Epoch: 2, Seq: 1}, substrate.CRC32C(b)
+	})
+	r, err = metalog.Verify(v, stream, &journalSchema)
+	if err != nil || !slices.ContainsFunc(r.Findings, func(f metalog.Finding) bool { return f.Kind == metalog.KindOwner && f.File == late && f.Fault }) {
+		t.Errorf("somebody continues from it: %+v, %v", r, err)
 	}
 }
 
