@@ -56,7 +56,7 @@ type Set struct {
 	version string // of Kubernetes
 }
 
-var versionRE = regexp.MustCompile(`(?m)^\s*(?:require )?k8s\.io/kubernetes (v\S+)$`)
+var versionRE = regexp.MustCompile(`(?m)^\s*(?:require )?k8s\.io/kubernetes (v\S+)(?: // indirect)?$`)
 
 // Open finds out the version. Without a cache directory the user's is taken.
 func Open(s Set) (*Set, error) {
