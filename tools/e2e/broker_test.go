@@ -281,7 +281,7 @@ func endOffset(ctx context.Context, adm *kadm.Client) int64 {
 
 func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF()}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (c *cluster) bootstrap() string { return strings.Join(c.addrs(), ",") }
 // newClient looks for who leads as often as it needs to.
 func (c *cluster) newClient(opts ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.addrs()...), kgo.MetadataMinAge(20 * time.Millisecond)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.addrs()...), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(20 * time.Millisecond)}, opts...)...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func franzWord(err error) string {
 }
 
 func (c *franzCopier) run(ctx context.Context) error {
-	s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(c.bootstrap), kgo.MetadataMinAge(20*time.Millisecond),
+	s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(c.bootstrap), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(20*time.Millisecond),
 		kgo.TransactionalID(c.id), kgo.TransactionTimeout(c.timeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumerGroup(c.group), kgo.ConsumeTopics(c.in), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(eosSession), kgo.HeartbeatInterval(500*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()),

@@ -75,7 +75,7 @@ type eosRun struct {
 func newEosLoop(t *testing.T, b *broker, name string, kind copierKind) *eosLoop {
 	t.Helper()
 	l := &eosLoop{name: name, copierKind: kind, t: t, addr: b.addr, client: func(opts ...kgo.Opt) *kgo.Client {
-		cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.addr), kgo.MetadataMinAge(20 * time.Millisecond), kgo.FetchMaxWait(200 * time.Millisecond)}, opts...)...)
+		cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.addr), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(20 * time.Millisecond), kgo.FetchMaxWait(200 * time.Millisecond)}, opts...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

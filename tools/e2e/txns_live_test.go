@@ -112,7 +112,7 @@ func startCopy(t *testing.T, seeds ...string) *copying {
 }
 
 func (l *copying) options(opts ...kgo.Opt) []kgo.Opt {
-	return append([]kgo.Opt{kgo.SeedBrokers(l.seeds...), kgo.MetadataMinAge(20 * time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)
+	return append([]kgo.Opt{kgo.SeedBrokers(l.seeds...), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(20 * time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)
 }
 
 func (l *copying) client(opts ...kgo.Opt) *kgo.Client {

@@ -159,7 +159,7 @@ func (f *fleet) addrs() []string {
 
 // admin does something with a client of the whole cluster.
 func (f *fleet) admin(do func(*kadm.Client) error, opts ...kgo.Opt) error {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.addrs()...), kgo.ClientID("kaas-bench")}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.addrs()...), kgo.AlwaysRetryEOF(), kgo.ClientID("kaas-bench")}, opts...)...)
 	if err != nil {
 		return fmt.Errorf("client of %s: %w", f.kind.name(), err)
 	}

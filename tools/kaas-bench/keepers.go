@@ -74,7 +74,7 @@ func (k *keeping) start(ctx context.Context, f *fleet, l *layout) (*keepers, err
 
 func keeperOptions(f *fleet) []kgo.Opt {
 	return []kgo.Opt{
-		kgo.SeedBrokers(f.addrs()...), kgo.ClientID("kaas-bench"),
+		kgo.SeedBrokers(f.addrs()...), kgo.AlwaysRetryEOF(), kgo.ClientID("kaas-bench"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0),

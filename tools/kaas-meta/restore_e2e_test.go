@@ -93,7 +93,7 @@ func startLabOf(t *testing.T, cfg cluster.Config) *lab {
 
 func (e *lab) client(opts ...kgo.Opt) *kgo.Client {
 	e.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(e.Addrs()...), kgo.MetadataMinAge(50 * time.Millisecond),
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(e.Addrs()...), kgo.AlwaysRetryEOF(), kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
 	check(e.t, err)
 	e.t.Cleanup(cl.Close)

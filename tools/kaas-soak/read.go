@@ -39,7 +39,7 @@ func (s *soak) readTail(ctx context.Context) error {
 }
 
 func (s *soak) consumer(from map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
-	return kgo.NewClient(kgo.SeedBrokers(s.broker.addr), kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	return kgo.NewClient(kgo.SeedBrokers(s.broker.addr), kgo.AlwaysRetryEOF(), kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(200*time.Millisecond), kgo.FetchMaxPartitionBytes(1<<20), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 }
 

@@ -33,7 +33,7 @@ func (s *soak) makeTopics(ctx context.Context) error {
 // write produces into a partition until ctx ends, then waits until all is
 // acknowledged.
 func (s *soak) write(ctx context.Context, p *part) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(s.broker.addr), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.broker.addr), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MaxBufferedRecords(2000), kgo.ProducerBatchMaxBytes(128<<10), kgo.StopProducerOnDataLossDetected(),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 	if err != nil {

@@ -119,7 +119,7 @@ func (c *cluster) client(seeds []string, opts ...kgo.Opt) *kgo.Client {
 	v.SetMaxKeyVersion(0, 12) // Produce
 	v.SetMaxKeyVersion(1, 12) // Fetch
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(seeds...), kgo.MaxVersions(v), kgo.RequestTimeoutOverhead(3 * time.Second),
+		kgo.SeedBrokers(seeds...), kgo.AlwaysRetryEOF(), kgo.MaxVersions(v), kgo.RequestTimeoutOverhead(3 * time.Second),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(2 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 		kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {

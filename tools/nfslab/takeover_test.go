@@ -18,7 +18,7 @@ const topic = "moved"
 
 func client(t *testing.T, l *lab.Lab, addr string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addr), kgo.Dialer(l.DialContext))...)
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF(), kgo.Dialer(l.DialContext))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func (w *world) addrs() (out []string) {
 // client is one of a user of the cluster.
 func (w *world) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.addrs()...), kgo.DialTLSConfig(w.trust), kgo.RetryTimeout(10 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.addrs()...), kgo.AlwaysRetryEOF(), kgo.DialTLSConfig(w.trust), kgo.RetryTimeout(10 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
 	must(t, err)
 	t.Cleanup(cl.Close)
 	return cl

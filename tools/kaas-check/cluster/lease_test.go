@@ -52,7 +52,7 @@ func controller(t *testing.T, cl *kgo.Client) int32 {
 
 func client(t *testing.T, b *ByLease, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.Addrs()...), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))...)
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.Addrs()...), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

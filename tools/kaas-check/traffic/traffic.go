@@ -173,7 +173,7 @@ func (e *Env) options(dial Dial, opts ...kgo.Opt) []kgo.Opt {
 		opts = append(opts, kgo.DialTimeout(dialTime))
 	}
 	return append([]kgo.Opt{
-		kgo.SeedBrokers(e.Seeds...),
+		kgo.SeedBrokers(e.Seeds...), kgo.AlwaysRetryEOF(), // a broker may be killed as it answers its first request
 		kgo.RequestTimeoutOverhead(3 * time.Second), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(5 * time.Second),
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(500, 50*time.Duration(n)) * time.Millisecond }),
