@@ -17,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kaas.dev/kaas/internal/testport"
 	"kaas.dev/kaas/projections"
 )
 
@@ -361,7 +362,7 @@ func walkHere(t *testing.T) *aclWalk {
 
 // walkKafka is that of Apache Kafka.
 func walkKafka(t *testing.T) *aclWalk {
-	addrs := []string{freeAddr(t), freeAddr(t)}
+	addrs := []string{testport.Addr(t), testport.Addr(t)}
 	args := []string{"--set", "listeners=PLAINTEXT://" + addrs[0] + ",SASL_PLAINTEXT://" + addrs[1], "--set", "log.dirs=" + t.TempDir(),
 		"--set", "group.initial.rebalance.delay.ms=0", "--set", "transaction.state.log.num.partitions=4"}
 	for _, set := range walkSettings() {

@@ -18,6 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/testport"
 )
 
 // segmentFiles counts the segments of partition 0.
@@ -191,7 +193,7 @@ func TestTimestampConfigsActLive(t *testing.T) {
 // What was changed is there, and acts, after a stop and after a kill.
 func TestAlteredConfigsSurvive(t *testing.T) {
 	dir := t.TempDir()
-	addr := freeAddr(t)
+	addr := testport.Addr(t)
 	p := spawn(t, dir, addr)
 	p.awaitServing()
 	c := dial(t, addr)

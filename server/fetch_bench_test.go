@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"kaas.dev/kaas/internal/testport"
 )
 
 // cpuSeconds is what a process has used, user and system.
@@ -32,7 +34,7 @@ func cpuSeconds(t testing.TB, pid int) float64 {
 // BenchmarkFetch reads a log of 256 MiB over loopback from a broker in a process of its
 // own, from the page cache: 1 MiB a fetch, one request after another, and small ones.
 func BenchmarkFetch(b *testing.B) {
-	p := spawn(b, b.TempDir(), freeAddr(b), "log.flush.interval.messages=1000000000")
+	p := spawn(b, b.TempDir(), testport.Addr(b), "log.flush.interval.messages=1000000000")
 	p.awaitServing()
 	c := dial(b, p.addr)
 	_ = c.nc.SetDeadline(time.Time{})

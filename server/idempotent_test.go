@@ -14,6 +14,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/internal/testport"
 )
 
 func idempotent(id int64, epoch int16, seq int32, values ...string) []byte {
@@ -174,7 +176,7 @@ func (l *lossy) pass(in net.Conn) {
 // V-02: answers are lost and the broker is killed, again and again. What an idempotent
 // producer sent is in the log once, in order, and it never meets an error.
 func TestExactlyOnceOverKills(t *testing.T) {
-	dir, addr := t.TempDir(), freeAddr(t)
+	dir, addr := t.TempDir(), testport.Addr(t)
 	l := newLossy(t, addr)
 	// Small segments: the log rolls on the way.
 	sets := []string{"advertised.listeners=PLAINTEXT://" + l.Addr().String(), "log.segment.bytes=1048576"}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kaas.dev/kaas/internal/testport"
 )
 
 func kgoClient(t testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
@@ -81,7 +83,7 @@ func TestKgoRoundTrip(t *testing.T) {
 // there, in order, and no line stands twice.
 func TestKillWhileProducing(t *testing.T) {
 	dir := t.TempDir()
-	addr := freeAddr(t)
+	addr := testport.Addr(t)
 	p := spawn(t, dir, addr)
 	p.awaitServing()
 	cl := kgoClient(t, addr, kgo.DefaultProduceTopic("lines"), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(500),

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kaas.dev/kaas/internal/testport"
 )
 
 // K-04: while what a killed broker led is recovered, for however long, its successor lives and
@@ -18,7 +20,7 @@ import (
 // meanwhile does so within the time that the chart gives it, though the volume does not answer.
 func TestProbesDuringARecovery(t *testing.T) {
 	dir := t.TempDir()
-	p := spawn(t, dir, freeAddr(t))
+	p := spawn(t, dir, testport.Addr(t))
 	p.awaitServing()
 	c := dial(t, p.addr)
 	c.create("t", 1)
@@ -38,8 +40,8 @@ func TestProbesDuringARecovery(t *testing.T) {
 	if err := unix.Mkfifo(segment, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	probes := freeAddr(t)
-	p = spawn(t, dir, freeAddr(t), "http.listeners="+probes)
+	probes := testport.Addr(t)
+	p = spawn(t, dir, testport.Addr(t), "http.listeners="+probes)
 	p.awaitServing()
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
@@ -71,7 +73,7 @@ func TestProbesDuringARecovery(t *testing.T) {
 	if err := os.Rename(aside, segment); err != nil {
 		t.Fatal(err)
 	}
-	p = spawn(t, dir, freeAddr(t), "http.listeners="+probes)
+	p = spawn(t, dir, testport.Addr(t), "http.listeners="+probes)
 	awaitTrue(t, "ready when the volume answers", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
 	if got := dial(t, p.addr).fetch("t", 0); !strings.Contains(string(got.RecordBatches), "kept") {
 		t.Errorf("the record is not there: %+v", got)

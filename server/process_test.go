@@ -20,30 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/internal/substrate"
+	"kaas.dev/kaas/internal/testport"
 )
-
-// freeAddr is an address for a broker, and nobody else's until the test ends: a socket that is
-// bound there and never listens keeps the kernel from giving the port to others, also while the
-// broker is down, and lets the broker listen.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint("127.0.0.1:", at.(*syscall.SockaddrInet4).Port)
-}
 
 // awaitServing waits for the first answer to Metadata and returns when it came.
 func (p *process) awaitServing() time.Duration {
@@ -80,7 +58,7 @@ func TestProcessStartsFast(t *testing.T) {
 			t.Fatal(err)
 		}
 		most := max(2*time.Second, 20*time.Since(began))
-		d := spawn(t, filepath.Join(t.TempDir(), "new"), freeAddr(t)).awaitServing()
+		d := spawn(t, filepath.Join(t.TempDir(), "new"), testport.Addr(t)).awaitServing()
 		t.Logf("start to first Metadata answer on an empty directory: %v", d)
 		if d < most {
 			return
@@ -93,7 +71,7 @@ func TestProcessStartsFast(t *testing.T) {
 // A long-polling consumer does not hold a stop up, and is answered.
 func TestProcessStopsOnSignal(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		p := spawn(t, t.TempDir(), freeAddr(t))
+		p := spawn(t, t.TempDir(), testport.Addr(t))
 		p.awaitServing()
 		c := dial(t, p.addr)
 		c.create("t", 3)
@@ -123,7 +101,7 @@ func TestProcessStopsOnSignal(t *testing.T) {
 // A newcomer with the same node.id takes over at once; the old process exits with 3.
 func TestProcessFencedByNewcomer(t *testing.T) {
 	dir := t.TempDir()
-	old := spawn(t, dir, freeAddr(t))
+	old := spawn(t, dir, testport.Addr(t))
 	old.awaitServing()
 	c := dial(t, old.addr)
 	c.create("t", 1)
@@ -133,7 +111,7 @@ func TestProcessFencedByNewcomer(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	newcomer := spawn(t, dir, freeAddr(t))
+	newcomer := spawn(t, dir, testport.Addr(t))
 	newcomer.awaitServing()
 	if code := old.exit(); code != 3 {
 		t.Errorf("the old process exits with %d:\n%s", code, old.out.String())
@@ -182,26 +160,26 @@ func refused(t *testing.T, what, dir, addr, want string, sets ...string) {
 
 func TestProcessRefusals(t *testing.T) {
 	used := filepath.Join(t.TempDir(), "used")
-	first := spawn(t, used, freeAddr(t), "cluster.id=mine")
+	first := spawn(t, used, testport.Addr(t), "cluster.id=mine")
 	first.awaitServing()
 	dial(t, first.addr).create("t", 1)
 	taken := first.addr
 	root := t.TempDir()
 	fresh := filepath.Join(root, "none")
 	refused(t, "port in use", fresh, taken, "address already in use")
-	refused(t, "http port in use", fresh, freeAddr(t), "http.listeners", "http.listeners="+taken)
-	refused(t, "unknown key", fresh, freeAddr(t), "config no.such.key (from --set)", "no.such.key=1")
-	refused(t, "bad durability", fresh, freeAddr(t), "log.flush.interval.messages", "log.flush.interval.messages=always")
+	refused(t, "http port in use", fresh, testport.Addr(t), "http.listeners", "http.listeners="+taken)
+	refused(t, "unknown key", fresh, testport.Addr(t), "config no.such.key (from --set)", "no.such.key=1")
+	refused(t, "bad durability", fresh, testport.Addr(t), "log.flush.interval.messages", "log.flush.interval.messages=always")
 
 	file := filepath.Join(root, "file")
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "a file", file, freeAddr(t), "log.dirs")
+	refused(t, "a file", file, testport.Addr(t), "log.dirs")
 
 	first.signal(syscall.SIGTERM)
 	first.exit()
-	refused(t, "another cluster", used, freeAddr(t), "cluster", "cluster.id=other")
+	refused(t, "another cluster", used, testport.Addr(t), "cluster", "cluster.id=other")
 	id := filepath.Join(used, "volume", "id")
 	good, err := os.ReadFile(id)
 	if err != nil {
@@ -214,22 +192,22 @@ func TestProcessRefusals(t *testing.T) {
 		if err := os.WriteFile(id, bytes, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, what, used, freeAddr(t), "volume/id")
+		refused(t, what, used, testport.Addr(t), "volume/id")
 	}
 }
 
 // A directory that nothing can be made in, and one without room: one line, and
 // nothing there afterwards that was not before.
 func TestProcessFullVolume(t *testing.T) {
-	refused(t, "not to be made", "/proc/kaas", freeAddr(t), "log.dirs")
+	refused(t, "not to be made", "/proc/kaas", testport.Addr(t), "log.dirs")
 	for what, opts := range map[string]string{"no bytes": "size=8k", "no inodes": "size=1m,nr_inodes=1"} {
 		dir := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", opts, "none", dir).CombinedOutput(); err != nil {
 			t.Skipf("may not mount: %v: %s", err, out)
 		}
 		t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
-		refused(t, what, dir, freeAddr(t), "no space left")
-		refused(t, what+" for a new directory", filepath.Join(dir, "new", "one"), freeAddr(t), "no space left")
+		refused(t, what, dir, testport.Addr(t), "no space left")
+		refused(t, what+" for a new directory", filepath.Join(dir, "new", "one"), testport.Addr(t), "no space left")
 		if es, err := os.ReadDir(dir); err != nil || len(es) > 0 {
 			t.Errorf("%s: %v, %v", what, es, err)
 		}
@@ -261,7 +239,7 @@ func TestProcessSyncsBeforeItAnswers(t *testing.T) {
 	const records = 10
 	count := map[string]int{}
 	for _, flush := range []string{"1", "1000000"} {
-		p := spawn(t, t.TempDir(), freeAddr(t), "log.flush.interval.messages="+flush, "metadata.poll.interval.ms=60000")
+		p := spawn(t, t.TempDir(), testport.Addr(t), "log.flush.interval.messages="+flush, "metadata.poll.interval.ms=60000")
 		p.awaitServing()
 		c := dial(t, p.addr)
 		c.create("t", 1)

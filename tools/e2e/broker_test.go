@@ -18,6 +18,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kaas.dev/kaas/internal/testport"
 )
 
 const topic = "lines"
@@ -107,7 +109,7 @@ func startBroker(t *testing.T, sets ...string) *broker {
 // newBroker is one that does not run yet, and is killed at the test's end.
 func newBroker(t *testing.T, dir string, sets ...string) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: dir, addr: freeAddr(t), http: freeAddr(t), sets: sets}
+	b := &broker{t: t, dir: dir, addr: testport.Addr(t), http: testport.Addr(t), sets: sets}
 	t.Cleanup(func() {
 		if b.cmd == nil {
 			return
@@ -286,29 +288,6 @@ func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 		t.Fatal(err)
 	}
 	return cl
-}
-
-// freeAddr is an address for a broker, and nobody else's until the test ends: a socket that is
-// bound there and never listens keeps the kernel from giving the port to others, also while the
-// broker is down, and lets the broker listen.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint("127.0.0.1:", at.(*syscall.SockaddrInet4).Port)
 }
 
 func tail(b []byte, n int) []byte {

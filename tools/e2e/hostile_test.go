@@ -25,6 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/internal/testcerts"
+	"kaas.dev/kaas/internal/testport"
 )
 
 const (
@@ -68,7 +69,7 @@ func TestHostileClients(t *testing.T) {
 // by turns, and what is wrong with what came of it. Where the machine does other things besides, a
 // p99 and what waits in memory for a processor are theirs too: the p99 has more room then.
 func amongHostile(t *testing.T) string {
-	k, plain, secure := keyFiles{t, t.TempDir()}, freeAddr(t), freeAddr(t)
+	k, plain, secure := keyFiles{t, t.TempDir()}, testport.Addr(t), testport.Addr(t)
 	b := newBroker(t, filepath.Join(t.TempDir(), "data"), "listeners=PLAINTEXT://"+plain+",SSL://"+secure, "ssl.keystore.type=PEM",
 		"ssl.keystore.location="+k.put("broker.pem", testcerts.Authority(t, "ca").Local(t, "broker").PEM(t, "")))
 	b.addr = plain

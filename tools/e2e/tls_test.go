@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kaas.dev/kaas/internal/testcerts"
+	"kaas.dev/kaas/internal/testport"
 )
 
 // keyFiles are files of keys and certificates of a test.
@@ -44,8 +45,8 @@ func (k keyFiles) properties(name string, pairs ...string) string {
 // secureBroker has a listener of TLS beside its own.
 func secureBroker(t *testing.T, sets ...string) (addr string) {
 	t.Helper()
-	addr = freeAddr(t)
-	plain := freeAddr(t)
+	addr = testport.Addr(t)
+	plain := testport.Addr(t)
 	b := newBroker(t, filepath.Join(t.TempDir(), "data"), append(sets, "listeners=PLAINTEXT://"+plain+",SSL://"+addr)...)
 	b.addr = plain
 	b.start()

@@ -3,12 +3,9 @@ package livetest
 import (
 	"bytes"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,21 +101,6 @@ func build(t *testing.T, module, bin, pkg string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
-}
-
-// freeAddr is an address that nobody listened on a moment ago, below the ports that outgoing
-// connections take.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(12_000+rand.IntN(20_000)))
-		if err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // patience is how long what is waited for may take: a machine may be slow, and has other work.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
+	"kaas.dev/kaas/internal/testport"
 )
 
 // While no broker is there resources say so, and a deletion waits; then all is done.
@@ -215,7 +216,7 @@ func testTwoOperators(t *testing.T, w *world) {
 	r := newTopic("by-the-first", v1alpha1.KafkaTopicSpec{})
 	must(t, w.c.Create(t.Context(), r))
 	w.awaitTopic(t, r.Name, r.Name, wanted{partitions: 2, reason: "InSync"})
-	probes, metrics := freeAddr(t), freeAddr(t)
+	probes, metrics := testport.Addr(t), testport.Addr(t)
 	second := w.operator("--probes", probes, "--metrics", metrics)
 	page := func(addr, path, has string) {
 		t.Helper()

@@ -34,6 +34,7 @@ import (
 
 	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
 	"kaas.dev/kaas/internal/testcerts"
+	"kaas.dev/kaas/internal/testport"
 )
 
 const (
@@ -199,9 +200,9 @@ func (w *world) makeBrokers(t *testing.T, n int) {
 	must(t, os.WriteFile(w.ca, ca.CertPEM(), 0o600))
 	must(t, os.WriteFile(key, ca.Local(t, "broker").PEM(t, ""), 0o600))
 	for i := range n {
-		b := &broker{addr: freeAddr(t)}
+		b := &broker{addr: testport.Addr(t)}
 		for _, set := range []string{
-			fmt.Sprintf("node.id=%d", i+1), "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + freeAddr(t), "log.dirs=" + filepath.Join(w.dir, "volume"), "log.level=warn",
+			fmt.Sprintf("node.id=%d", i+1), "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + testport.Addr(t), "log.dirs=" + filepath.Join(w.dir, "volume"), "log.level=warn",
 			"listener.security.protocol.map=PLAINTEXT:SASL_SSL", "ssl.keystore.type=PEM", "ssl.keystore.location=" + key, "ssl.truststore.type=PEM", "ssl.truststore.location=" + w.ca,
 			"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN",
 			"listener.name.plaintext.plain.sasl.jaas.config=" + brokerLogin, "connection.failed.authentication.delay.ms=10",
