@@ -88,11 +88,17 @@ func (r *verifier[S]) successors() {
 	}
 }
 
-// inBurnt tells the entries of burnt epochs, unless they were found to count nowhere.
+// inBurnt tells the entries of burnt epochs. One is late, and a note, where a later owner left
+// it out: a base that is there does so, or is newer while nothing that is there continues from
+// it, when what left it out is pruned.
 func (r *verifier[S]) inBurnt() {
 	for _, e := range r.late {
 		name := substrate.EntryPath(r.out.Stream, e.Pos)
-		if !slices.ContainsFunc(r.out.Findings, func(f Finding) bool { return f.File == name && f.Kind == KindDisowned }) {
+		switch {
+		case slices.ContainsFunc(r.out.Findings, func(f Finding) bool { return f.File == name && f.Kind == KindDisowned }):
+		case e.Pos.Less(r.base) && !slices.ContainsFunc(r.bases, func(b *Entry) bool { return b.Prev == e.Pos }):
+			r.note(KindDisowned, name, "is not part of the history: its epoch is nobody's, and nothing that is there continues from it")
+		default:
 			r.foreign(name, e, "")
 		}
 	}

@@ -213,6 +213,47 @@ func TestVerifyLateInABurntEpoch(t *testing.T) {
 	}
 }
 
+// TestVerifyLateInAPrunedBurntEpoch: what shows that a late entry was left out may be pruned
+// before it is written.
+func TestVerifyLateInAPrunedBurntEpoch(t *testing.T) {
+	v := newVolume(t, nil)
+	w := claim(t, session(t, v), 1, metalog.Options{})
+	last := publish(t, w, "a")
+	w.Abandon(t.Context())
+	w = claim(t, session(t, v), 4, metalog.Options{BaseFiles: 2}) // 2 and 3 are burnt
+	for _, s := range []string{"b", "c", "d"} {
+		publish(t, w, s)
+	}
+	w.Abandon(t.Context())
+	from, late := substrate.EntryPath(stream, last), substrate.EntryPath(stream, substrate.Position{Epoch: 2, Seq: 1})
+	b, err := v.ReadFile(from)
+	if err == nil {
+		err = v.WriteFile(late, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge(t, v, late, 0, func(b map[string]any) { b["pos"] = substrate.Position{Epoch: 2, Seq: 1} })
+	for _, p := range []substrate.Position{{Epoch: 0, Seq: 1}, {Epoch: 1, Seq: 1}, {Epoch: 1, Seq: 2}, {Epoch: 4, Seq: 1}, {Epoch: 4, Seq: 2}} {
+		if err := v.Remove(substrate.EntryPath(stream, p)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	r, err := metalog.Verify(v, stream, &journalSchema)
+	if err != nil || r.Faults() > 0 || !slices.ContainsFunc(r.Findings, func(f metalog.Finding) bool { return f.Kind == metalog.KindDisowned && f.File == late }) {
+		t.Errorf("a late entry below pruned history: %+v, %v", r, err)
+	}
+	for seq := 3; ; seq++ { // nothing that counts is left, so that the late entry is the newest
+		if err := v.Remove(substrate.EntryPath(stream, substrate.Position{Epoch: 4, Seq: uint64(seq)})); err != nil {
+			break
+		}
+	}
+	r, err = metalog.Verify(v, stream, &journalSchema)
+	if err != nil || !slices.ContainsFunc(r.Findings, func(f metalog.Finding) bool { return f.Kind == metalog.KindOwner && f.File == late && f.Fault }) {
+		t.Errorf("the newest entry: %+v, %v", r, err)
+	}
+}
+
 // TestVerifyBesidePruning: an entry that goes between the listing and the reading was pruned.
 // One that is listed and cannot be found is a fault.
 func TestVerifyBesidePruning(t *testing.T) {
