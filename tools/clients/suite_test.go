@@ -17,7 +17,7 @@ import (
 const gate = "KAAS_CLIENTS"
 
 // mostTime is how long all scripts may take.
-const mostTime = 15 * time.Minute
+const mostTime = 29 * time.Minute
 
 // setups are what files of this package add to a script's environment, in their init.
 var setups []func(*testscript.Env) error
