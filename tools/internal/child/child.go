@@ -170,19 +170,40 @@ func Build(ctx context.Context, bin string, tags ...string) error {
 	return nil
 }
 
-// FreeAddr is an address on loopback that nobody listened on a moment ago. It is below the
-// ports that outgoing connections take, so it stays free while a broker is down.
+// given are the ports that FreeAddr has returned.
+var given struct {
+	sync.Mutex
+	ports map[int]bool
+}
+
+// FreeAddr is an address on loopback that nobody listened on a moment ago, and another one at
+// each call. It is below the ports that outgoing connections take, so it stays free while a
+// broker is down.
 func FreeAddr() (string, error) {
-	var err error
+	given.Lock()
+	defer given.Unlock()
+	if given.ports == nil {
+		given.ports = map[int]bool{}
+	}
+	err := errors.New("no port of loopback is free")
 	for range 100 {
+		port := lowestPort + rand.IntN(ports)
+		if given.ports[port] {
+			continue
+		}
 		var l net.Listener
-		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(20_000)))
-		if err == nil {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			given.ports[port] = true
 			return l.Addr().String(), l.Close()
 		}
 	}
 	return "", err
 }
+
+const (
+	lowestPort = 12_000
+	ports      = 20_000
+)
 
 // tail keeps the last of what a process says.
 type tail struct {

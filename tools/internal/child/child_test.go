@@ -70,3 +70,18 @@ func TestAwaitAnswerOfAProcessThatEnds(t *testing.T) {
 		t.Error("nobody listens there")
 	}
 }
+
+// TestFreeAddr: an address is given away once, though nobody listens there.
+func TestFreeAddr(t *testing.T) {
+	seen := map[string]bool{}
+	for range 500 { // of 20,000, so that two by chance would be the same
+		addr, err := FreeAddr()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[addr] {
+			t.Fatalf("%s is given away twice", addr)
+		}
+		seen[addr] = true
+	}
+}
