@@ -339,12 +339,14 @@ class Run {
       }],
       ['alter configs to nonsense', async () => {
         await this.refused([40], () => this.c.setConfig(more, 'segment.bytes', 'many'))
-        await configIs(more, 'segment.bytes', '1048576', true)
+        await eventually(() => configIs(more, 'segment.bytes', '1048576', true))
       }],
       ['create partitions', async () => {
         await this.c.addPartitions(more, 5)
         await eventually(async () => check('partitions', await this.c.partitions(more), 5))
-        await this.roundTrip(more, 4, 'none', plain('added', 0, 5))
+        // Another broker may show fewer still, which some clients do not ask again about.
+        await eventually(() => this.c.produce(more, 4, 'none', plain('added', 0, 5), false))
+        this.same(await this.c.fetch(more, 4, 5, false), plain('added', 0, 5))
       }],
       ['create partitions that are fewer', () => this.refused([37], () => this.c.addPartitions(more, 2))],
       ['delete records', async () => {
