@@ -132,7 +132,7 @@ func TestRotationUnderTraffic(t *testing.T) {
 	c := mustTLS(t, outside, old)
 	c.create("t", 6)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	stop := make(chan struct{})
 	var sent, clients atomic.Int64

@@ -281,6 +281,14 @@ func endOffset(ctx context.Context, adm *kadm.Client) int64 {
 	return -1
 }
 
+// awaitEnd asks for the topic's end until it is told, or ctx ends.
+func awaitEnd(ctx context.Context, adm *kadm.Client) (end int64) {
+	for end = -1; end < 0 && ctx.Err() == nil; {
+		end = endOffset(ctx, adm)
+	}
+	return end
+}
+
 func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF()}, opts...)...)

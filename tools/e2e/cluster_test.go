@@ -159,6 +159,33 @@ func (c *cluster) controller(as int32) int32 {
 	return 0
 }
 
+// aController is controller, when there is one.
+func (c *cluster) aController(as int32) (id int32) {
+	c.t.Helper()
+	c.await("a controller is known", func() bool {
+		id = c.controller(as)
+		return id > 0
+	})
+	return id
+}
+
+// known is how many brokers a broker knows to serve, 0 if it does not answer.
+func (c *cluster) known(as int32) int {
+	if m := c.metadata(as); m != nil {
+		return len(m.Brokers)
+	}
+	return 0
+}
+
+// admin asks for what may take a while on a busy machine: kadm's own limit is 15 s.
+func (c *cluster) admin() *kadm.Client { return patient(c.cl) }
+
+func patient(cl *kgo.Client) *kadm.Client {
+	adm := kadm.NewClient(cl)
+	adm.SetTimeoutMillis(int32(startTime.Milliseconds()))
+	return adm
+}
+
 // other is a broker that is none of these.
 func (c *cluster) other(ids ...int32) int32 {
 	for id := int32(1); ; id++ {
@@ -174,9 +201,7 @@ func (c *cluster) other(ids ...int32) int32 {
 
 func (c *cluster) create(topic string, partitions int32, configs map[string]*string) {
 	c.t.Helper()
-	adm := kadm.NewClient(c.cl)
-	adm.SetTimeoutMillis(int32(startTime.Milliseconds()))
-	if _, err := adm.CreateTopic(c.t.Context(), partitions, 1, configs, topic); err != nil {
+	if _, err := c.admin().CreateTopic(c.t.Context(), partitions, 1, configs, topic); err != nil {
 		c.t.Fatalf("create %s: %v", topic, err)
 	}
 }
@@ -192,7 +217,7 @@ func (c *cluster) lead(id int32, topics ...string) {
 	var asked time.Time
 	c.await("it is led there", func() bool {
 		if time.Since(asked) > time.Second {
-			rs, err := kadm.NewClient(c.cl).AlterPartitionAssignments(c.t.Context(), req)
+			rs, err := c.admin().AlterPartitionAssignments(c.t.Context(), req)
 			if err == nil {
 				err = rs.Error()
 			}

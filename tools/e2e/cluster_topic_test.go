@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -84,7 +83,7 @@ func TestSameNameAgain(t *testing.T) {
 // makeAgain makes the topic through some broker, and returns its ID.
 func makeAgain(c *cluster) [16]byte {
 	c.t.Helper()
-	rs, err := kadm.NewClient(c.cl).CreateTopic(c.t.Context(), 1, 1, nil, "again")
+	rs, err := c.admin().CreateTopic(c.t.Context(), 1, 1, nil, "again")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -95,7 +94,7 @@ func deleteTopic(c *cluster) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), startTime)
 	defer cancel()
-	rs, err := kadm.NewClient(c.cl).DeleteTopics(ctx, "again")
+	rs, err := c.admin().DeleteTopics(ctx, "again")
 	if err == nil {
 		err = rs.Error()
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -82,7 +81,7 @@ func newEosLoop(t *testing.T, b *broker, name string, kind copierKind) *eosLoop 
 		t.Cleanup(cl.Close)
 		return cl
 	}}
-	rs, err := kadm.NewClient(l.client()).CreateTopics(t.Context(), eosParts, 1, nil, l.in(), l.out())
+	rs, err := patient(l.client()).CreateTopics(t.Context(), eosParts, 1, nil, l.in(), l.out())
 	if err == nil {
 		err = rs.Error()
 	}

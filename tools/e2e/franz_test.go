@@ -83,7 +83,7 @@ func consume(t *testing.T, addr string) [][]byte {
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	end := endOffset(ctx, kadm.NewClient(cl))
+	end := awaitEnd(ctx, kadm.NewClient(cl))
 	if end < 0 {
 		t.Fatal("the topic's end cannot be told")
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -61,15 +60,15 @@ func TestCommitsSurviveSweeps(t *testing.T) {
 	}
 	there("before anything")
 	for term := range 2 { // each controller sweeps when it begins
-		gone := c.controller(1)
+		gone := c.aController(1)
 		c.broker(gone).kill()
 		other := c.other(gone)
 		passing := fmt.Sprintf("passing-%d", term)
 		c.await("a topic made by another controller", func() bool {
-			_, err := kadm.NewClient(c.cl).CreateTopic(t.Context(), 1, 1, nil, passing)
+			_, err := c.admin().CreateTopic(t.Context(), 1, 1, nil, passing)
 			return err == nil || errors.Is(err, kerr.TopicAlreadyExists)
 		})
-		if _, err := kadm.NewClient(c.cl).DeleteTopic(t.Context(), passing); err != nil {
+		if _, err := c.admin().DeleteTopic(t.Context(), passing); err != nil {
 			t.Errorf("delete %s: %v", passing, err)
 		}
 		c.await("it is gone", func() bool {
@@ -114,8 +113,8 @@ func TestDeletedGroupStaysDeleted(t *testing.T) {
 	member := c.newClient(kgo.ConsumerGroup(lives), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())
 	c.await("the group has a member", func() bool {
 		member.PollFetches(timeout(t, 50*time.Millisecond))
-		id, _ := member.GroupMetadata()
-		return id != ""
+		id, generation := member.GroupMetadata()
+		return id != "" && generation > 0 // which it has by its second answer
 	})
 	c.deletes(lives, kerr.NonEmptyGroup)
 	c.deletes("never-was", kerr.GroupIDNotFound)

@@ -147,7 +147,9 @@ func (l *live) run() {
 	l.each((*crowd).leave, nil)
 	endWatch()
 	watchers.Wait()
-	if err := l.env.ReadFinally(ctx); err != nil {
+	last, cancel := context.WithTimeout(t.Context(), settlePatience)
+	defer cancel()
+	if err := l.env.ReadFinally(last); err != nil {
 		t.Error(err)
 	}
 	l.judge()

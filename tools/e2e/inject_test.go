@@ -130,9 +130,9 @@ func consumeAll(t *testing.T, addr string) map[int64]string {
 	t.Helper()
 	cl := newClient(t, addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	defer cl.Close()
-	end := endOffset(t.Context(), kadm.NewClient(cl))
 	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()
+	end := awaitEnd(ctx, kadm.NewClient(cl))
 	out := map[int64]string{}
 	for next := int64(0); next < end; {
 		fs := cl.PollFetches(ctx)

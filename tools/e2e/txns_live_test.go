@@ -82,7 +82,7 @@ const mustNotBeSeen = "aborted "
 func newCopying(t *testing.T, seeds ...string) *copying {
 	t.Helper()
 	l := &copying{t: t, seeds: seeds}
-	rs, err := kadm.NewClient(l.client()).CreateTopics(t.Context(), copyParts, 1, nil, "source", "copy")
+	rs, err := patient(l.client()).CreateTopics(t.Context(), copyParts, 1, nil, "source", "copy")
 	if err == nil {
 		err = rs.Error()
 	}

@@ -105,7 +105,7 @@ func TestAbandonedTransaction(t *testing.T) {
 	need(t)
 	c := startCluster(t, append([]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms=500"}, quickLoss...)...)
 	c.create(topic, 3, nil)
-	const id, timeout = "abandoned", 2 * time.Second
+	const id, timeout = "abandoned", 10 * time.Second
 	p := c.initProducer(id, int32(timeout.Milliseconds()))
 	began := time.Now()
 	for i := range int32(3) {

@@ -66,18 +66,23 @@ func (c *checked) goesOn() {
 	})
 }
 
+// endTime is what each part of an end may take.
+const endTime = 3 * time.Minute
+
 // end stops all in order, reads everything once more, and has it checked.
 func (c *checked) end() {
 	c.e.t.Helper()
-	ctx, cancel := context.WithTimeout(c.e.ctx, 2*time.Minute)
-	defer cancel()
 	for _, ts := range [][]load.Traffic{c.writers, c.readers} {
+		ctx, cancel := context.WithTimeout(c.e.ctx, endTime)
 		var wg sync.WaitGroup
 		for _, t := range ts {
 			wg.Go(func() { t.Stop(ctx) })
 		}
 		wg.Wait()
+		cancel()
 	}
+	ctx, cancel := context.WithTimeout(c.e.ctx, endTime)
+	defer cancel()
 	check(c.e.t, c.env.ReadFinally(ctx))
 	h := c.log.History()
 	rep := checker.Check(h)
@@ -249,7 +254,7 @@ func TestVolumeRolledBackEndToEnd(t *testing.T) {
 	orders.goesOn()
 	seen.goesOn()
 	for _, id := range []int32{2, 3} {
-		check(t, e.AwaitFenced(id, time.Minute))
+		check(t, e.AwaitFenced(id, 3*time.Minute))
 	}
 	orders.goesOn()
 	seen.goesOn()

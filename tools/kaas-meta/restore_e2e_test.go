@@ -74,7 +74,7 @@ func startLabOf(t *testing.T, cfg cluster.Config) *lab {
 	cfg.Dir = d
 	l, err := cluster.NewLocal(cfg)
 	check(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	t.Cleanup(func() {
 		cancel()
 		l.Close()
@@ -361,7 +361,7 @@ func (e *lab) begins(m *member, want map[int32]int64) {
 // transact runs one transaction of two records.
 func (e *lab) transact(cl *kgo.Client, topic string, n int, end kgo.TransactionEndTry) error {
 	if err := cl.BeginTransaction(); err != nil {
-		return err
+		return errors.Join(err, cl.EndTransaction(e.ctx, kgo.TryAbort)) // one of a try before, whose end is not known
 	}
 	err := cl.ProduceSync(e.ctx, &kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "tx-%d-%v", n, end), Partition: 0},
 		&kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "tx-%d-%v'", n, end), Partition: 1}).FirstErr()

@@ -135,6 +135,13 @@ func (c *cluster) client(seeds []string, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
+// admin gives what it asks for more than kadm's own 15 s.
+func (c *cluster) admin() *kadm.Client {
+	adm := kadm.NewClient(c.cl)
+	adm.SetTimeoutMillis(60_000)
+	return adm
+}
+
 // topic makes a topic; configs are key=value.
 func (c *cluster) topic(name string, partitions int32, configs ...string) {
 	c.t.Helper()
@@ -143,7 +150,7 @@ func (c *cluster) topic(name string, partitions int32, configs ...string) {
 		k, v, _ := strings.Cut(kv, "=")
 		all[k] = &v
 	}
-	if _, err := kadm.NewClient(c.cl).CreateTopic(c.within(time.Minute), partitions, -1, all, name); err != nil {
+	if _, err := c.admin().CreateTopic(c.within(time.Minute), partitions, -1, all, name); err != nil {
 		c.t.Fatal(err)
 	}
 }

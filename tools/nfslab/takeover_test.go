@@ -42,7 +42,9 @@ func TestBrokerMovesHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	cl := client(t, l, b.Addr)
-	if _, err := kadm.NewClient(cl).CreateTopic(ctx, 1, -1, nil, topic); err != nil {
+	adm := kadm.NewClient(cl)
+	adm.SetTimeoutMillis(60_000)
+	if _, err := adm.CreateTopic(ctx, 1, -1, nil, topic); err != nil {
 		t.Fatal(err)
 	}
 	acked := produceUntilKilled(ctx, t, cl, b)

@@ -68,7 +68,9 @@ func TestControllerStaysThroughHeavyProduce(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := client(t, b)
-	if _, err := kadm.NewClient(admin).CreateTopic(t.Context(), 12, -1, nil, "heavy"); err != nil {
+	adm := kadm.NewClient(admin)
+	adm.SetTimeoutMillis(60_000)
+	if _, err := adm.CreateTopic(t.Context(), 12, -1, nil, "heavy"); err != nil {
 		t.Fatal(err)
 	}
 	was, leaders := controller(t, admin), leadersOf(t, admin)
