@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -134,10 +133,7 @@ func (c *cluster) withoutController(loss controllerLoss, through func(), later s
 	if loss.name == "kill -9" { // one that stands still may be given a partition, and is waited for
 		c.create(later, 1, nil)
 	}
-	took, most := time.Since(began), 15*time.Second
-	if os.Getenv("KAAS_E2E_EXACT") != "" {
-		most = 5 * time.Second
-	}
+	took, most := time.Since(began), bound(5*time.Second)
 	t.Logf("%s: %d records written and read without a controller, each within %v; another after %v, a topic after %v",
 		loss.name, records, longest.Round(time.Millisecond), elected.Round(time.Millisecond), took.Round(time.Millisecond))
 	loss.after(c.broker(gone))
