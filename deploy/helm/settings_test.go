@@ -195,11 +195,29 @@ settings:
   socket.request.max.bytes: 2000000000
   auto.create.topics.enable: false
   broker.rack: "a\\b=c: #d"
+  advertised.listeners.wait.ms: 0
   cluster.id: !!str 1e3
 `), "")
 	if c.NumPartitions != 12 || c.RequestMaxBytes != 2_000_000_000 || c.AutoCreateTopics || c.Rack != `a\b=c: #d` || c.ClusterID != "1e3" || c.Election != server.ElectionVolume {
 		t.Errorf("partitions %d, requests %d, making topics %v, rack %q, cluster %q, election %s",
 			c.NumPartitions, c.RequestMaxBytes, c.AutoCreateTopics, c.Rack, c.ClusterID, c.Election)
+	}
+	if c.AdvertisedWait != 0 {
+		t.Errorf("0 became the chart's own %s", c.AdvertisedWait)
+	}
+}
+
+// Nothing that a user gives is too little to win over what the chart gives.
+func TestEmptySettingsArrive(t *testing.T) {
+	for _, value := range []string{"0", "false", `""`, "other"} {
+		objects := manifests(t, values(t, `
+listeners: {clients: {protocol: SSL}}
+tls: {secretName: kaas-tls}
+settings: {ssl.truststore.location: `+value+`}`))
+		text, _, _ := unstructured.NestedString(named(t, objects, "ConfigMap", release).Object, "data", "server.properties")
+		if line := "\nssl.truststore.location=" + strings.Trim(value, `"`) + "\n"; !strings.Contains(text, line) {
+			t.Errorf("%s: there is no line %q:\n%s", value, line, text)
+		}
 	}
 }
 
