@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,16 +78,47 @@ func besides(t *testing.T) []*unstructured.Unstructured {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects := decode(t, file, string(b))
-			for _, o := range objects {
-				if o.GetKind() == "Job" {
-					o.SetNamespace(namespace)
-				}
+			for _, o := range decode(t, file, string(b)) {
+				all = append(all, listed(t, o)...)
 			}
-			all = append(all, objects...)
+		}
+	}
+	for _, o := range all {
+		if kind := o.GetKind(); kind == "Job" || kind == "Pod" {
+			o.SetNamespace(namespace)
 		}
 	}
 	return all
+}
+
+// listed are the objects of a list, or the one that is none.
+func listed(t *testing.T, o *unstructured.Unstructured) (all []*unstructured.Unstructured) {
+	t.Helper()
+	if !o.IsList() {
+		return append(all, o)
+	}
+	list, err := o.ToList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all
+}
+
+// podOf is a pod as an object makes them; nil if it makes none, or one of a priority, which an API
+// server that has just been started may not know yet.
+func podOf(o *unstructured.Unstructured) *unstructured.Unstructured {
+	template, ok, _ := unstructured.NestedMap(o.Object, "spec", "template")
+	if _, priority, _ := unstructured.NestedString(template, "spec", "priorityClassName"); !ok || priority {
+		return nil
+	}
+	pod := &unstructured.Unstructured{Object: template}
+	pod.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	pod.SetName(o.GetName())
+	pod.SetNamespace(o.GetNamespace())
+	return pod
 }
 
 // at is where objects of a kind are in the API.
@@ -105,21 +137,40 @@ func TestTheAPITakesIt(t *testing.T) {
 	home := &unstructured.Unstructured{}
 	home.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 	home.SetName(namespace)
+	// Of objects that make pods it would only warn, so their pods are shown to it too.
+	home.SetLabels(map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	if _, err := at(client, home).Create(t.Context(), home, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 	odd := manifestsAs(t, "9.my.rel", operatorChart, values(t, operatorValues["least"]))
-	for _, o := range append(append(besides(t), operators(t)...), odd...) {
+	pods := 0
+	for _, o := range slices.Concat(besides(t), operators(t), odd, manifests(t, nil)) {
 		if _, err := at(client, o).Create(t.Context(), o, dry); err != nil {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
+		pod := podOf(o)
+		if pod == nil {
+			continue
+		}
+		pods++
+		if _, err := at(client, pod).Create(t.Context(), pod, dry); err != nil {
+			t.Errorf("pod of %s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+		unstructured.RemoveNestedField(pod.Object, "spec", "securityContext", "runAsNonRoot")
+		if _, err := at(client, pod).Create(t.Context(), pod, dry); err == nil {
+			t.Errorf("pod of %s %s: it may be root's", o.GetKind(), o.GetName())
+		}
+	}
+	if pods < 3 { // brokers, the operator, the Job
+		t.Errorf("only %d make pods", pods)
 	}
 	all := variants(t)
 	all["stopped"] = values(t, "{replicas: 0, election: kubernetes, external: {enabled: true, type: LoadBalancer}}")
 	for _, tag := range []string{"_x-", strings.Repeat("t", 61) + "._x"} {
 		all["tag "+tag] = values(t, fmt.Sprintf("image: {tag: %q}", tag))
 	}
+	all["called null"] = values(t, strings.NewReplacer("CLAIM", "", "NAME", "null", "FULL", "null").Replace(withNames["kaas"]))
 	for name, v := range all {
 		objects := manifests(t, v)
 		for _, o := range objects {

@@ -75,6 +75,10 @@ func renderChart(dir string, v map[string]any, version string) (map[string]strin
 
 // renderAs renders a release of another name.
 func renderAs(release, dir string, v map[string]any, version string) (map[string]string, error) {
+	return renderIn(namespace, release, dir, v, version)
+}
+
+func renderIn(namespace, release, dir string, v map[string]any, version string) (map[string]string, error) {
 	chart, err := loader.Load(dir)
 	if err != nil {
 		return nil, err
@@ -105,7 +109,12 @@ func manifestsOf(t *testing.T, chart string, v map[string]any) []*unstructured.U
 
 func manifestsAs(t *testing.T, release, chart string, v map[string]any) []*unstructured.Unstructured {
 	t.Helper()
-	files, err := renderAs(release, chart, v, "")
+	return manifestsIn(t, namespace, release, chart, v)
+}
+
+func manifestsIn(t *testing.T, namespace, release, chart string, v map[string]any) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := renderIn(namespace, release, chart, v, "")
 	if err != nil {
 		t.Fatal(err)
 	}

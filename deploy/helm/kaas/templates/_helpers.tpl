@@ -14,23 +14,29 @@
 {{- end }}
 
 {{- define "kaas.selector" -}}
-app.kubernetes.io/name: {{ include "kaas.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "kaas.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: broker
 {{- end }}
 
 {{- define "kaas.labels" -}}
 {{ include "kaas.selector" . }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/version: {{ include "kaas.tag" . | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+{{- end }}
+
+{{/* A tag of digits is a number where it has no quotes. */}}
+{{- define "kaas.tag" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion }}
+{{- if kindIs "string" $tag }}{{ $tag }}{{ else }}{{ int64 $tag }}{{ end }}
 {{- end }}
 
 {{- define "kaas.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ include "kaas.tag" . }}
 {{- end }}
 {{- end }}
 
@@ -115,7 +121,7 @@ log.dirs: {{ printf "/var/lib/kaas/%s" $v.storage.directory | quote }}
 http.listeners: ":8080"
 controller.election: {{ $v.election }}
 {{- if eq $v.election "kubernetes" }}
-controller.lease.name: {{ include "kaas.lease" . }}
+controller.lease.name: {{ include "kaas.lease" . | quote }}
 {{- end }}
 {{- end }}
 
