@@ -221,6 +221,15 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"election: raft", "/election': value must be one of 'kubernetes', 'volume'"},
 		{"storage: {size: lots}", "/storage/size': 'lots' does not match"},
 		{"storage: {accessModes: [ReadOnlyMany]}", "/storage/accessModes/0'"},
+		{"storage: {accessModes: [ReadWriteOncePod]}", "storage.accessModes: ReadWriteOncePod is for one pod, and there are to be 3"},
+		{"image: {tag: 1.5}", "/image/tag'"},
+		{"image: {tag: 0}", "/image/tag'"},
+		{"image: {tag: 123456789012345678901}", "/image/tag'"},
+		{"podDisruptionBudget: {unhealthyPodEvictionPolicy: Always}", "/podDisruptionBudget/unhealthyPodEvictionPolicy': value must be one of '', 'IfHealthyBudget', 'AlwaysAllow'"},
+		{"probes: {readiness: {terminationGracePeriodSeconds: 9}}", "/probes/readiness': additional properties 'terminationGracePeriodSeconds' not allowed"},
+		{"probes: {liveness: {terminationGracePeriodSeconds: 0}}", "/probes/liveness/terminationGracePeriodSeconds'"},
+		{"external: {host: '[2001:db8::1'}", "/external/host'"},
+		{"external: {host: '[kaas]:1'}", "/external/host'"},
 		{"storage: {directory: ../x}", "/storage/directory'"},
 		{"image: {digest: latest}", "/image/digest'"},
 		{"listeners: {clients: {protocol: TLS}}", "/listeners/clients/protocol': value must be one of 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL'"},
@@ -264,6 +273,28 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			t.Errorf("%s: is taken", tc.values)
 		} else if !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %q does not say %q", tc.values, err, tc.want)
+		}
+	}
+}
+
+// What is right is taken, in whichever of its forms.
+func TestRightValuesAreTaken(t *testing.T) {
+	for _, tc := range []struct{ values, file, want string }{
+		{"image: {tag: 20241130}", "statefulset", `image: "kaas:20241130"`},
+		{"image: {tag: 9007199254740991}", "statefulset", `image: "kaas:9007199254740991"`},
+		{"image: {tag: 20241130}", "configmap", `app.kubernetes.io/version: "20241130"`},
+		{"probes: {startup: {terminationGracePeriodSeconds: 9}}", "statefulset", "terminationGracePeriodSeconds: 9"},
+		{"probes: {liveness: {terminationGracePeriodSeconds: 9}}", "statefulset", "terminationGracePeriodSeconds: 9"},
+		{"podDisruptionBudget: {unhealthyPodEvictionPolicy: AlwaysAllow}", "poddisruptionbudget", "unhealthyPodEvictionPolicy: AlwaysAllow"},
+		{"{replicas: 1, storage: {accessModes: [ReadWriteOncePod]}}", "claim", "- ReadWriteOncePod"},
+		{"{replicas: 0, storage: {accessModes: [ReadWriteOncePod]}}", "claim", "- ReadWriteOncePod"},
+		{"storage: {accessModes: [ReadWriteOncePod], existingClaim: mine}", "statefulset", `claimName: "mine"`}, // of which the chart knows nothing
+	} {
+		files, err := render(values(t, tc.values), "")
+		if err != nil {
+			t.Errorf("%s: %v", tc.values, err)
+		} else if text := files["kaas/templates/"+tc.file+".yaml"]; !strings.Contains(text, tc.want) {
+			t.Errorf("%s: there is no %q in\n%s", tc.values, tc.want, text)
 		}
 	}
 }

@@ -100,6 +100,9 @@ func TestNotes(t *testing.T) {
 		"":                               {"kaas.events.svc.cluster.local:9092", "user 65532", "claim kaas stays"},
 		"external: {enabled: true}":      {"kaas.dev/service=external"},
 		"storage: {existingClaim: mine}": {"claim mine"},
+		"podSecurityContext: {runAsUser: 1000650000}": {"run as user 1000650000, who"},
+		"podSecurityContext: {runAsUser: 0}":          {"run as user 0, who"},
+		"podSecurityContext: {runAsUser: null}":       {"the user that the cluster gives them, who"},
 	} {
 		files, err := render(values(t, text), "")
 		if err != nil {

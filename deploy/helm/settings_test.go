@@ -177,6 +177,20 @@ func TestWhatIsAdvertisedIsAChoice(t *testing.T) {
 	}
 }
 
+// An IPv6 address may stand in brackets, and with the broker's number in it.
+func TestOutsideByIPv6(t *testing.T) {
+	for host, want := range map[string]string{
+		"2001:db8::1":      "2001:db8::1:31093",
+		"[2001:db8::1]":    "2001:db8::1:31093",
+		"[2001:db8::{id}]": "2001:db8::3:31093",
+	} {
+		c, _ := pod{3, "192.0.2.1", 1 << 30}.settings(t, values(t, "external: {enabled: true, host: '"+host+"'}"), "")
+		if got := told(c.Advertised); !strings.HasSuffix(got, " EXTERNAL="+want) {
+			t.Errorf("%s: %s, want %s", host, got, want)
+		}
+	}
+}
+
 func told(eps []server.Endpoint) string {
 	var all []string
 	for _, e := range eps {

@@ -161,6 +161,9 @@ listener.name.external.ssl.client.auth: {{ .Values.tls.clientAuth }}
 {{- if and (include "kaas.secure" .) (not $v.tls.secretName) }}
 {{- fail "tls.secretName: a listener has the protocol SSL or SASL_SSL, and needs a Secret with its key" }}
 {{- end }}
+{{- if and (not $v.storage.existingClaim) (has "ReadWriteOncePod" $v.storage.accessModes) (gt (int $v.replicas) 1) }}
+{{- fail (printf "storage.accessModes: ReadWriteOncePod is for one pod, and there are to be %d" (int $v.replicas)) }}
+{{- end }}
 {{- $ports := list (int $v.listeners.clients.port) (int $v.listeners.brokers.port) 8080 }}
 {{- if $v.external.enabled }}
 {{- $ports = append $ports (int $v.external.port) }}
