@@ -195,18 +195,31 @@ func (w *world) quotas(ctx context.Context, user string) (map[string]float64, er
 	return out, err
 }
 
-// scram is of how many iterations the user's credential is; 0 is none.
-func (w *world) scram(ctx context.Context, user string) (int32, error) {
+// scram is of how many iterations the user's credentials are, of SCRAM-SHA-512 and of
+// SCRAM-SHA-256; 0 is none.
+func (w *world) scram(ctx context.Context, user string) (iterations, of256 int32, err error) {
 	rs, err := w.admin.DescribeUserSCRAMs(ctx, user)
 	if err != nil || rs[user].Err == kerr.ResourceNotFound {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, i := range rs[user].CredInfos {
-		if i.Mechanism == kadm.ScramSha512 {
-			return i.Iterations, rs[user].Err
+		switch i.Mechanism {
+		case kadm.ScramSha512:
+			iterations = i.Iterations
+		case kadm.ScramSha256:
+			of256 = i.Iterations
 		}
 	}
-	return 0, rs[user].Err
+	return iterations, of256, rs[user].Err
+}
+
+// upsert gives a user a password for one mechanism, as Kafka's tools do.
+func (w *world) upsert(t *testing.T, user string, m kadm.ScramMechanism, password string) {
+	t.Helper()
+	rs, err := w.admin.AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{User: user, Mechanism: m, Iterations: 4097, Password: password}})
+	must(t, err)
+	must(t, rs[user].Err)
+	w.secrets = append(w.secrets, password)
 }
 
 // secret is a Secret's content; nil where there is none.

@@ -78,8 +78,8 @@ func (m mortal) SetPassword(ctx context.Context, user, password string, iteratio
 	return m.f.step(func() error { return m.Cluster.SetPassword(ctx, user, password, iterations) })
 }
 
-func (m mortal) RemovePassword(ctx context.Context, user string) error {
-	return m.f.step(func() error { return m.Cluster.RemovePassword(ctx, user) })
+func (m mortal) RemovePassword(ctx context.Context, user string, mechanism kafka.Mechanism) error {
+	return m.f.step(func() error { return m.Cluster.RemovePassword(ctx, user, mechanism) })
 }
 
 func (m mortal) CreateACLs(ctx context.Context, principal string, acls []kafka.ACL) error {

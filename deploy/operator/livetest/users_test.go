@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +31,7 @@ type has struct {
 	rights     []string
 	quotas     map[string]float64
 	iterations int32
+	of256      int32  // iterations for SCRAM-SHA-256
 	secret     string // that the status names
 	reason     string // of the resource; empty: there is none
 	message    string
@@ -66,12 +69,12 @@ func (w *world) awaitUser(t *testing.T, resource, user string, want has) *v1alph
 		}
 		rights, err := w.rights(ctx, user)
 		quotas, qerr := w.quotas(ctx, user)
-		iterations, serr := w.scram(ctx, user)
+		iterations, of256, serr := w.scram(ctx, user)
 		if err := errors.Join(err, qerr, serr); err != nil {
 			return err.Error()
 		}
-		if !slices.Equal(rights, want.rights) || !maps.Equal(quotas, want.quotas) || iterations != want.iterations {
-			return fmt.Sprintf("%q, %v, %d iterations", rights, quotas, iterations)
+		if !slices.Equal(rights, want.rights) || !maps.Equal(quotas, want.quotas) || iterations != want.iterations || of256 != want.of256 {
+			return fmt.Sprintf("%q, %v, %d iterations, and %d of SCRAM-SHA-256", rights, quotas, iterations, of256)
 		}
 		return ""
 	})
@@ -86,10 +89,15 @@ func (w *world) as(t *testing.T, user, password string) *kgo.Client {
 // getsIn is whether a user gets in by a password, asking each broker.
 func (w *world) getsIn(t *testing.T, user, password string) error {
 	t.Helper()
+	return w.getsInBy(t, scram.Auth{User: user, Pass: password}.AsSha512Mechanism())
+}
+
+func (w *world) getsInBy(t *testing.T, m sasl.Mechanism) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, b := range w.brokers {
-		cl := w.client(t, kgo.SeedBrokers(b.addr), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+		cl := w.client(t, kgo.SeedBrokers(b.addr), kgo.SASL(m))
 		err := cl.Ping(ctx)
 		cl.Close()
 		if err != nil {
@@ -104,14 +112,18 @@ func (w *world) awaitIn(t *testing.T, user, password string) {
 	eventually(t, user+" gets in", func() string { return problem(w.getsIn(t, user, password)) })
 }
 
+// awaitOut waits until a user gets in with a password by neither mechanism.
 func (w *world) awaitOut(t *testing.T, user, password string) {
 	t.Helper()
-	eventually(t, user+" does not get in", func() string {
-		if err := w.getsIn(t, user, password); !errors.Is(err, kerr.SaslAuthenticationFailed) {
-			return fmt.Sprint(err)
-		}
-		return ""
-	})
+	auth := scram.Auth{User: user, Pass: password}
+	for _, m := range []sasl.Mechanism{auth.AsSha512Mechanism(), auth.AsSha256Mechanism()} {
+		eventually(t, user+" does not get in by "+m.Name(), func() string {
+			if err := w.getsInBy(t, m); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+				return fmt.Sprint(err)
+			}
+			return ""
+		})
+	}
 }
 
 // produces is nil if the user may write to a topic.
@@ -220,6 +232,8 @@ func testUserLife(t *testing.T, w *world) {
 			_, err := w.admin.AlterUserSCRAMs(ctx, []kadm.DeleteSCRAM{{User: "Clerk_1", Mechanism: kadm.ScramSha512}}, nil)
 			must(t, err)
 		}, has{rights: writes, quotas: map[string]float64{"consumer_byte_rate": 7}, iterations: 8192, secret: "clerk", reason: "InSync"}, "User:Clerk_1 has the password of Secret clerk"},
+		{"a client has given another one", func(t *testing.T) { w.upsert(t, "Clerk_1", kadm.ScramSha256, "for-the-back-door") },
+			has{rights: writes, quotas: map[string]float64{"consumer_byte_rate": 7}, iterations: 8192, secret: "clerk", reason: "InSync"}, "User:Clerk_1 has no password for SCRAM-SHA-256 any more"},
 		{"a password from elsewhere, which is not there", func(t *testing.T) {
 			change(t, w, r, func(r *v1alpha1.KafkaUser) { r.Spec.Authentication.PasswordFrom = &v1alpha1.SecretKey{Name: "vault"} })
 		}, has{rights: writes, quotas: map[string]float64{"consumer_byte_rate": 7}, iterations: 8192, reason: "SecretMissing", message: "no Secret vault"}, ""},
@@ -237,10 +251,17 @@ func testUserLife(t *testing.T, w *world) {
 				r.Spec.Authentication, r.Spec.Quotas = v1alpha1.Authentication{Type: v1alpha1.TLSExternal}, nil
 			})
 		}, has{rights: writes, reason: "InSync"}, ""},
+		{"a client has given it a password", func(t *testing.T) { w.upsert(t, "Clerk_1", kadm.ScramSha512, "for-the-side-door") },
+			has{rights: writes, reason: "InSync"}, "User:Clerk_1 has no password for SCRAM-SHA-512 any more"},
 		{"and back", func(t *testing.T) {
 			change(t, w, r, func(r *v1alpha1.KafkaUser) { r.Spec.Authentication.Type = v1alpha1.ScramSHA512 })
 		}, has{rights: writes, iterations: 4096, secret: "clerk", reason: "InSync"}, ""},
-		{"deleted", func(t *testing.T) { w.remove(t, r) }, has{}, "what User:Clerk_1 had is gone"},
+		{"deleted, with one that a client has given meanwhile", func(t *testing.T) {
+			w.operators[0].signal(t, syscall.SIGSTOP)
+			defer w.operators[0].signal(t, syscall.SIGCONT)
+			w.upsert(t, "Clerk_1", kadm.ScramSha256, "for-the-attic")
+			w.remove(t, r)
+		}, has{}, "what User:Clerk_1 had is gone"},
 	} {
 		t.Log(step.name)
 		before := strings.Count(w.said.String(), step.says)
@@ -263,7 +284,9 @@ func testUserLife(t *testing.T, w *world) {
 	if w.secret(t, "vault") == nil {
 		t.Error("somebody's Secret is gone")
 	}
-	w.awaitOut(t, "Clerk_1", "from-the-vault")
+	for _, password := range []string{"from-the-vault", "for-the-back-door", "for-the-side-door", "for-the-attic"} {
+		w.awaitOut(t, "Clerk_1", password)
+	}
 }
 
 // Users that are not made here, that two resources want, or that the operator itself is.
@@ -313,12 +336,11 @@ func testUsersRefused(t *testing.T, w *world) {
 func (w *world) usersThatAreThere(t *testing.T) {
 	t.Helper()
 	ctx, scram512 := t.Context(), v1alpha1.Authentication{Type: v1alpha1.ScramSHA512}
-	upsert := func(user string, m kadm.ScramMechanism) {
-		_, err := w.admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: user, Mechanism: m, Iterations: 4097, Password: "of-" + user}})
-		must(t, err)
+	w.upsert(t, "there", kadm.ScramSha512, "of-there")
+	w.upsert(t, "there-256", kadm.ScramSha256, "of-there-256")
+	for _, m := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
+		w.upsert(t, "there-external", m, "of-there-external")
 	}
-	upsert("there", kadm.ScramSha512)
-	upsert("there-256", kadm.ScramSha256)
 	_, err := w.admin.CreateACLs(ctx, kadm.NewACLs().Topics("x").Allow("User:there-by-right").AllowHosts("*").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpRead))
 	must(t, err)
 	byQuota := "there-by-quota"
@@ -326,7 +348,7 @@ func (w *world) usersThatAreThere(t *testing.T) {
 	must(t, err)
 	right, quota := []string{"allow read topic literal:x from *"}, map[string]float64{"producer_byte_rate": 9}
 	for name, has := range map[string]has{
-		"there": {iterations: 4097, reason: "UserExists", message: "spec.adopt"}, "there-256": {reason: "UserExists", message: "password"},
+		"there": {iterations: 4097, reason: "UserExists", message: "spec.adopt"}, "there-256": {of256: 4097, reason: "UserExists", message: "password"},
 		"there-by-right": {rights: right, reason: "UserExists", message: "ACLs"}, byQuota: {quotas: quota, reason: "UserExists", message: "quotas"},
 		"kept": {reason: "ReservedUser"},
 	} {
@@ -341,17 +363,25 @@ func (w *world) usersThatAreThere(t *testing.T) {
 		}
 	}
 	w.awaitIn(t, "there", "of-there")
-	w.secrets = append(w.secrets, "of-there")
+	eventually(t, "there-256 gets in", func() string {
+		return problem(w.getsInBy(t, scram.Auth{User: "there-256", Pass: "of-there-256"}.AsSha256Mechanism()))
+	})
 	for _, name := range []string{"there", "there-256", "there-by-right", byQuota} {
 		r := newUser(name, v1alpha1.KafkaUserSpec{Authentication: scram512, Adopt: true})
 		must(t, w.c.Create(ctx, r))
 		w.awaitUser(t, name, name, has{iterations: 4096, secret: name, reason: "InSync"})
 		w.secrets = append(w.secrets, string(w.secret(t, name)["password"]))
+		w.awaitOut(t, name, "of-"+name)
 		change(t, w, r, func(r *v1alpha1.KafkaUser) { r.Spec.Adopt = false })
 		w.awaitUser(t, name, name, has{iterations: 4096, secret: name, reason: "InSync"})
 		w.remove(t, r)
 		w.awaitUser(t, name, name, has{})
+		w.awaitOut(t, name, "of-"+name)
 	}
-	_, err = w.admin.AlterUserSCRAMs(ctx, []kadm.DeleteSCRAM{{User: "there-256", Mechanism: kadm.ScramSha256}}, nil)
-	must(t, err)
+	external := newUser("there-external", v1alpha1.KafkaUserSpec{Authentication: v1alpha1.Authentication{Type: v1alpha1.TLSExternal}, Adopt: true})
+	must(t, w.c.Create(ctx, external))
+	w.awaitUser(t, external.Name, external.Name, has{reason: "InSync"})
+	w.awaitOut(t, external.Name, "of-there-external")
+	w.remove(t, external)
+	w.awaitUser(t, external.Name, external.Name, has{})
 }

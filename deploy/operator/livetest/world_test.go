@@ -204,7 +204,7 @@ func (w *world) makeBrokers(t *testing.T, n int) {
 		for _, set := range []string{
 			fmt.Sprintf("node.id=%d", i+1), "listeners=PLAINTEXT://" + b.addr, "http.listeners=" + testport.Addr(t), "log.dirs=" + filepath.Join(w.dir, "volume"), "log.level=warn",
 			"listener.security.protocol.map=PLAINTEXT:SASL_SSL", "ssl.keystore.type=PEM", "ssl.keystore.location=" + key, "ssl.truststore.type=PEM", "ssl.truststore.location=" + w.ca,
-			"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN",
+			"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "sasl.mechanism.inter.broker.protocol=PLAIN",
 			"listener.name.plaintext.plain.sasl.jaas.config=" + brokerLogin, "connection.failed.authentication.delay.ms=10",
 			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:admin;User:broker",
 			"auto.create.topics.enable=false", "num.partitions=2",

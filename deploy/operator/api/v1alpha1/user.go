@@ -37,7 +37,7 @@ type KafkaUserSpec struct {
 	Authentication Authentication `json:"authentication"`
 
 	// Adopt takes over a user that is there already: its password is replaced, and its other ACLs
-	// and quotas are taken away. Without it such a user is left as it is.
+	// and quotas are taken away, and passwords for SCRAM-SHA-256. Without it such a user is left as it is.
 	//
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
@@ -84,7 +84,8 @@ type Authentication struct {
 }
 
 // AuthenticationType is a way to show who one is. tls-external stands for whatever is not the
-// operator's affair: certificates, tokens, passwords in brokers' settings.
+// operator's affair: certificates, tokens, passwords in brokers' settings. A password for SCRAM is
+// taken away.
 //
 // +kubebuilder:validation:Enum=scram-sha-512;tls-external
 type AuthenticationType string

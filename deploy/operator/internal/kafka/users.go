@@ -9,44 +9,32 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// HasPassword is whether the user has a credential for SCRAM, of whichever mechanism.
-func (c *Cluster) HasPassword(ctx context.Context, user string) (bool, error) {
+// Mechanism is one of SCRAM: a user may have a password for each.
+type Mechanism = kadm.ScramMechanism
+
+// SetsFor is the mechanism of passwords that are set here.
+const SetsFor = kadm.ScramSha512
+
+// Passwords are the mechanisms that the user has a credential for, with its iterations.
+func (c *Cluster) Passwords(ctx context.Context, user string) (map[Mechanism]int32, error) {
 	resp, err := c.admin().DescribeUserSCRAMs(ctx, user)
 	if err != nil {
-		return false, failed(cause(ctx, err), "", "describe the credentials of user %s", user)
+		return nil, failed(cause(ctx, err), "", "describe the credentials of user %s", user)
 	}
 	r := resp[user]
 	if is(r.Err, kerr.ResourceNotFound) {
-		return false, nil
+		return nil, nil
 	}
-	return len(r.CredInfos) > 0, failed(r.Err, r.ErrMessage, "describe the credentials of user %s", user)
-}
-
-// Iterations tells of how many iterations the user's credential for SCRAM-SHA-512 is; 0 is
-// none.
-func (c *Cluster) Iterations(ctx context.Context, user string) (int32, error) {
-	resp, err := c.admin().DescribeUserSCRAMs(ctx, user)
-	if err != nil {
-		return 0, failed(cause(ctx, err), "", "describe the credentials of user %s", user)
+	have := map[Mechanism]int32{}
+	for _, i := range r.CredInfos {
+		have[i.Mechanism] = i.Iterations
 	}
-	switch r := resp[user]; {
-	case is(r.Err, kerr.ResourceNotFound):
-		return 0, nil
-	case r.Err != nil:
-		return 0, failed(r.Err, r.ErrMessage, "describe the credentials of user %s", user)
-	default:
-		for _, i := range r.CredInfos {
-			if i.Mechanism == kadm.ScramSha512 {
-				return i.Iterations, nil
-			}
-		}
-		return 0, nil
-	}
+	return have, failed(r.Err, r.ErrMessage, "describe the credentials of user %s", user)
 }
 
 // SetPassword sets the user's password for SCRAM-SHA-512.
 func (c *Cluster) SetPassword(ctx context.Context, user, password string, iterations int32) error {
-	resp, err := c.admin().AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: user, Mechanism: kadm.ScramSha512, Iterations: iterations, Password: password}})
+	resp, err := c.admin().AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: user, Mechanism: SetsFor, Iterations: iterations, Password: password}})
 	message := ""
 	if err == nil {
 		err, message = resp[user].Err, resp[user].ErrMessage
@@ -54,16 +42,17 @@ func (c *Cluster) SetPassword(ctx context.Context, user, password string, iterat
 	return failed(cause(ctx, err), message, "set the password of user %s", user)
 }
 
-// RemovePassword takes it away; it is no error that there is none.
-func (c *Cluster) RemovePassword(ctx context.Context, user string) error {
-	resp, err := c.admin().AlterUserSCRAMs(ctx, []kadm.DeleteSCRAM{{User: user, Mechanism: kadm.ScramSha512}}, nil)
+// RemovePassword takes away the one for a mechanism; it is no error that there is none. A request
+// may name a user once, and so a mechanism.
+func (c *Cluster) RemovePassword(ctx context.Context, user string, m Mechanism) error {
+	resp, err := c.admin().AlterUserSCRAMs(ctx, []kadm.DeleteSCRAM{{User: user, Mechanism: m}}, nil)
 	message := ""
 	if err == nil {
 		if err, message = resp[user].Err, resp[user].ErrMessage; is(err, kerr.ResourceNotFound) {
 			return nil
 		}
 	}
-	return failed(cause(ctx, err), message, "remove the password of user %s", user)
+	return failed(cause(ctx, err), message, "remove the password of user %s for %v", user, m)
 }
 
 // userEntity is the user by its name alone.

@@ -27,10 +27,9 @@ type Cluster interface {
 	AlterTopic(ctx context.Context, name string, set map[string]string, reset []string) error
 	DeleteTopic(ctx context.Context, name string, id kafka.TopicID) error
 
-	HasPassword(ctx context.Context, user string) (bool, error)
-	Iterations(ctx context.Context, user string) (int32, error)
+	Passwords(ctx context.Context, user string) (map[kafka.Mechanism]int32, error)
 	SetPassword(ctx context.Context, user, password string, iterations int32) error
-	RemovePassword(ctx context.Context, user string) error
+	RemovePassword(ctx context.Context, user string, m kafka.Mechanism) error
 	ACLs(ctx context.Context, principal string) ([]kafka.ACL, error)
 	CreateACLs(ctx context.Context, principal string, acls []kafka.ACL) error
 	DeleteACLs(ctx context.Context, principal string, acls []kafka.ACL) error

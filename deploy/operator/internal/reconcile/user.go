@@ -2,11 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -158,64 +156,6 @@ func (r *Users) syncQuotas(ctx context.Context, u *v1alpha1.KafkaUser) error {
 		return err
 	}
 	r.tell(u, "Quotas", "%s has got %d quotas, and lost %d", u.Principal(), len(set), len(remove))
-	return nil
-}
-
-func (r *Users) syncPassword(ctx context.Context, u *v1alpha1.KafkaUser) error {
-	if u.SecretName() == "" {
-		return r.removePassword(ctx, u)
-	}
-	p, err := r.password(ctx, u)
-	if err != nil {
-		return err
-	}
-	want := int32(usualIterations)
-	if i := u.Spec.Authentication.Iterations; i != nil {
-		want = *i
-	}
-	have, err := r.Cluster.Iterations(ctx, u.KafkaName())
-	if err != nil {
-		return err
-	}
-	was := u.Status.Secret
-	if have == want && was.Name == p.secret && was.ResourceVersion == p.version && was.SetAt != nil && time.Since(was.SetAt.Time) < r.Rewrite {
-		return nil
-	}
-	if err := r.Cluster.SetPassword(ctx, u.KafkaName(), p.text, want); err != nil {
-		return err
-	}
-	if was.Name != p.secret {
-		if err := r.removeSecret(ctx, u, was.Name); err != nil {
-			return err
-		}
-	}
-	if have == 0 || was.Name != p.secret || was.ResourceVersion != p.version {
-		r.tell(u, "Password", "%s has the password of Secret %s", u.Principal(), p.secret)
-	}
-	now := metav1.Now()
-	u.Status.Secret = &v1alpha1.UserSecret{Name: p.secret, ResourceVersion: p.version, SetAt: &now}
-	return nil
-}
-
-// removePassword takes away the password that the user has got from here, and the Secret that
-// was made for it.
-func (r *Users) removePassword(ctx context.Context, u *v1alpha1.KafkaUser) error {
-	if u.Status.Secret == nil {
-		return nil
-	}
-	if err := r.Cluster.RemovePassword(ctx, u.KafkaName()); err != nil {
-		return err
-	}
-	for _, name := range slices.Compact([]string{u.Status.Secret.Name, u.SecretName()}) {
-		if name == "" {
-			continue
-		}
-		if err := r.removeSecret(ctx, u, name); err != nil {
-			return err
-		}
-	}
-	u.Status.Secret = nil
-	r.tell(u, "PasswordRemoved", "%s has no password any more", u.Principal())
 	return nil
 }
 

@@ -3,11 +3,15 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
 	"kaas.dev/kaas/deploy/operator/internal/kafka"
@@ -22,7 +26,12 @@ type there struct {
 	err      error // of a question for ACLs
 }
 
-func (c there) HasPassword(context.Context, string) (bool, error)          { return c.password, nil }
+func (c there) Passwords(context.Context, string) (map[kafka.Mechanism]int32, error) {
+	if c.password {
+		return map[kafka.Mechanism]int32{kafka.SetsFor: 4096}, nil
+	}
+	return nil, nil
+}
 func (c there) ACLs(context.Context, string) ([]kafka.ACL, error)          { return c.acls, c.err }
 func (c there) Quotas(context.Context, string) (map[string]float64, error) { return c.quotas, nil }
 
@@ -72,5 +81,54 @@ func TestOwnUsersAreNotAskedFor(t *testing.T) {
 	r.Cluster = there{err: &kafka.Error{Doing: "try", Err: kerr.SecurityDisabled}}
 	if err := r.unlessThere(t.Context(), &v1alpha1.KafkaUser{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// holding is a cluster where a user has passwords, ACLs and quotas aside.
+type holding struct {
+	there
+	passwords map[kafka.Mechanism]int32
+}
+
+func (c holding) Passwords(context.Context, string) (map[kafka.Mechanism]int32, error) {
+	return maps.Clone(c.passwords), nil
+}
+
+func (c holding) RemovePassword(_ context.Context, _ string, m kafka.Mechanism) error {
+	delete(c.passwords, m)
+	return nil
+}
+
+// Whoever has given a user a password, for whichever mechanism: none is left where the user is to
+// have none, and none but its own otherwise.
+func TestNoOtherPasswordIsLeft(t *testing.T) {
+	const of256, of512 = kadm.ScramSha256, kadm.ScramSha512
+	for name, has := range map[string][]kafka.Mechanism{"none": nil, "of 256": {of256}, "of 512": {of512}, "both": {of256, of512}} {
+		for what, do := range map[string]func(*Users, *v1alpha1.KafkaUser) error{
+			"external": func(r *Users, u *v1alpha1.KafkaUser) error { return r.syncPassword(t.Context(), u) },
+			"deleted":  func(r *Users, u *v1alpha1.KafkaUser) error { return r.drop(t.Context(), u) },
+		} {
+			c := holding{passwords: map[kafka.Mechanism]int32{}}
+			for _, m := range has {
+				c.passwords[m] = 4096
+			}
+			told := events.NewFakeRecorder(10)
+			u := &v1alpha1.KafkaUser{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "u", UID: "1"}}
+			u.Spec.Authentication.Type, u.Status.Principal = v1alpha1.TLSExternal, u.Principal()
+			r := &Users{Base: Base{Cluster: c, Log: slog.New(slog.DiscardHandler), Events: told}, Self: func() string { return "self" },
+				Named: func(context.Context, string) ([]v1alpha1.KafkaUser, error) { return []v1alpha1.KafkaUser{*u}, nil }}
+			if err := do(r, u); err != nil || len(c.passwords) > 0 {
+				t.Errorf("%s, %s: there is left %v, %v", name, what, c.passwords, err)
+			}
+			removed := 0
+			for len(told.Events) > 0 {
+				if strings.Contains(<-told.Events, "PasswordRemoved") {
+					removed++
+				}
+			}
+			if removed != len(has) {
+				t.Errorf("%s, %s: %d removals are told", name, what, removed)
+			}
+		}
 	}
 }

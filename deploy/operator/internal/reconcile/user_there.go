@@ -28,9 +28,9 @@ func (r *Users) unlessThere(ctx context.Context, u *v1alpha1.KafkaUser) error {
 		return nil
 	}
 	var found []string
-	if has, err := r.Cluster.HasPassword(ctx, u.KafkaName()); err != nil {
+	if have, err := r.Cluster.Passwords(ctx, u.KafkaName()); err != nil {
 		return err
-	} else if has {
+	} else if len(have) > 0 {
 		found = append(found, "a password")
 	}
 	acls, err := r.Cluster.ACLs(ctx, u.Principal())
