@@ -146,8 +146,22 @@ func testTopicAdopted(t *testing.T, w *world) {
 		t.Errorf("the topic was %s and is %s", was.id, r.Status.TopicID)
 	}
 	w.awaitEvent(t, adopts.Name, "Retained")
+
+	// What deletes the topic leaves it to who waits for it, though not to one that goes, too.
+	for _, r := range []*v1alpha1.KafkaTopic{newTopic("b-first", v1alpha1.KafkaTopicSpec{TopicName: topic}), newTopic("c-heir", v1alpha1.KafkaTopicSpec{TopicName: topic})} {
+		must(t, w.c.Create(t.Context(), r))
+		w.awaitTopic(t, r.Name, topic, wanted{partitions: 8, configs: configs{"retention.ms": "6"}, reason: "NameTaken", message: "shop/a-second"})
+	}
+	w.remove(t, newTopic("b-first", v1alpha1.KafkaTopicSpec{}))
+	w.awaitTopic(t, "b-first", topic, wanted{partitions: 8, configs: configs{"retention.ms": "6"}})
 	w.remove(t, second)
-	w.awaitTopic(t, second.Name, topic, wanted{gone: true})
+	if r := w.awaitTopic(t, "c-heir", topic, wanted{partitions: 8, configs: configs{}, reason: "InSync"}); r.Status.TopicID != was.id {
+		t.Errorf("the topic was %s and is %s: its records are gone", was.id, r.Status.TopicID)
+	}
+	w.awaitTopic(t, second.Name, topic, wanted{partitions: 8, configs: configs{}})
+	w.awaitEvent(t, second.Name, "HandedOver")
+	w.remove(t, newTopic("c-heir", v1alpha1.KafkaTopicSpec{}))
+	w.awaitTopic(t, "c-heir", topic, wanted{gone: true})
 }
 
 // What can be seen to be wrong, the API server refuses.

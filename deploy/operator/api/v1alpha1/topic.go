@@ -149,6 +149,9 @@ func (t *KafkaTopic) Observe() { t.Status.ObservedGeneration = t.Generation }
 // Held is whether the resource was the one for its topic when it was last looked at.
 func (t *KafkaTopic) Held() bool { return t.Status.TopicName != "" }
 
+// Hold notes that it is.
+func (t *KafkaTopic) Hold() { t.Status.TopicName = t.KafkaName() }
+
 // Kind is what the resource is.
 func (t *KafkaTopic) Kind() string { return "KafkaTopic" }
 

@@ -301,6 +301,9 @@ func (u *KafkaUser) Observe() { u.Status.ObservedGeneration = u.Generation }
 // Held is whether the resource was the one for its user when it was last looked at.
 func (u *KafkaUser) Held() bool { return u.Status.Principal != "" }
 
+// Hold notes that it is.
+func (u *KafkaUser) Hold() { u.Status.Principal = u.Principal() }
+
 // Kind is what the resource is.
 func (u *KafkaUser) Kind() string { return "KafkaUser" }
 

@@ -19,5 +19,6 @@
 // # One resource for a name
 //
 // Of several resources for one topic or user one holds it: the one that has held it, then the
-// oldest. The others say so, and change nothing, until it is gone.
+// oldest. The others say so, and change nothing, until it is gone: then the first of them holds
+// the name, and what the cluster has of it stays.
 package reconcile

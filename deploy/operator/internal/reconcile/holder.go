@@ -19,6 +19,7 @@ type resource interface {
 	Conditions() *[]metav1.Condition
 	Observe()
 	Held() bool
+	Hold()
 	CopyTo(any)
 }
 

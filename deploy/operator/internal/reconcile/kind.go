@@ -69,6 +69,38 @@ func (k *kind[T, R]) claim(ctx context.Context, obj R) error {
 	return k.holders.claim(obj, others)
 }
 
+// handOver gives the name of obj, which goes, to the first of those that wait for it and do not go,
+// too: whether there is one. That one has its finalizer and holds the name before obj lets go of it,
+// so that whatever ends the operator, one of the two does what is left to do.
+func (k *kind[T, R]) handOver(ctx context.Context, obj R) (bool, error) {
+	all, err := k.named(ctx, obj.KafkaName())
+	if err != nil {
+		return false, err
+	}
+	var heir R
+	for i := range all {
+		r := R(&all[i])
+		waits := r.GetUID() != obj.GetUID() && r.GetDeletionTimestamp() == nil
+		if waits && (heir == nil || earlier(r, heir) < 0) {
+			heir = r
+		}
+	}
+	if heir == nil {
+		return false, nil
+	}
+	if err := k.setFinalizer(ctx, heir, k.finalizer); err != nil {
+		return false, err
+	}
+	old := R(new(T))
+	heir.CopyTo(old)
+	heir.Hold()
+	if err := k.writeStatus(ctx, heir, old); err != nil {
+		return false, err
+	}
+	k.tell(obj, "HandedOver", "%s stays, and is what %s/%s is for now", obj.KafkaName(), heir.GetNamespace(), heir.GetName())
+	return true, nil
+}
+
 // rivals are other resources for the same name: one of them may hold it now.
 func (k *kind[T, R]) rivals(ctx context.Context, o client.Object) (out []reconcile.Request) {
 	all, err := k.named(ctx, o.(R).KafkaName())

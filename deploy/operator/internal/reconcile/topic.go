@@ -72,7 +72,7 @@ func (r *Topics) sync(ctx context.Context, t, old *v1alpha1.KafkaTopic) error {
 		return err
 	}
 	was := t.Status.TopicID
-	t.Status.TopicName = t.KafkaName()
+	t.Hold()
 	if have == nil {
 		t.Status.TopicID = "" // until it is known what becomes of the creation: see settle
 	}
@@ -198,7 +198,7 @@ func (r *Topics) settle(ctx context.Context, name string) (*kafka.Topic, error) 
 	return nil, err
 }
 
-// drop does what the deletion policy says.
+// drop does what the deletion policy says, unless another resource waits for the topic.
 func (r *Topics) drop(ctx context.Context, t *v1alpha1.KafkaTopic) error {
 	if !t.Held() {
 		return nil // nothing was ever done to the topic for this resource
@@ -209,6 +209,9 @@ func (r *Topics) drop(ctx context.Context, t *v1alpha1.KafkaTopic) error {
 	if t.Spec.DeletionPolicy == v1alpha1.RetainTopic {
 		r.tell(t, "Retained", "topic %s stays", t.KafkaName())
 		return nil
+	}
+	if handed, err := r.kind().handOver(ctx, t); handed || err != nil {
+		return err
 	}
 	have, err := r.Cluster.Topic(ctx, t.KafkaName())
 	if err == nil && have == nil && t.Status.TopicID == "" {

@@ -97,7 +97,7 @@ func (r *Users) sync(ctx context.Context, u, old *v1alpha1.KafkaUser) error {
 		return err
 	}
 	u.DeepCopyInto(old)
-	u.Status.Principal = u.Principal()
+	u.Hold()
 	if u.Status.Secret == nil && u.SecretName() != "" {
 		u.Status.Secret = &v1alpha1.UserSecret{Name: u.SecretName()}
 	}
@@ -159,7 +159,7 @@ func (r *Users) syncQuotas(ctx context.Context, u *v1alpha1.KafkaUser) error {
 	return nil
 }
 
-// drop takes away what the user has. Its password goes first: what is denied to it stays
+// drop takes away what the user has, unless another resource waits for the user. Its password goes first: what is denied to it stays
 // denied until nobody can be it.
 func (r *Users) drop(ctx context.Context, u *v1alpha1.KafkaUser) error {
 	if !u.Held() || r.notOurs(u.KafkaName()) != nil {
@@ -167,6 +167,11 @@ func (r *Users) drop(ctx context.Context, u *v1alpha1.KafkaUser) error {
 	}
 	if err := r.kind().claim(ctx, u); err != nil {
 		return unlessTaken(err)
+	}
+	if handed, err := r.kind().handOver(ctx, u); err != nil {
+		return err
+	} else if handed {
+		return r.removeSecrets(ctx, u)
 	}
 	if err := r.removePassword(ctx, u); err != nil {
 		return err

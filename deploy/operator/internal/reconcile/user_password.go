@@ -65,8 +65,16 @@ func (r *Users) removePassword(ctx context.Context, u *v1alpha1.KafkaUser) error
 	if err != nil {
 		return err
 	}
-	if err := r.removePasswords(ctx, u, have); err != nil || u.Status.Secret == nil {
+	if err := r.removePasswords(ctx, u, have); err != nil {
 		return err
+	}
+	return r.removeSecrets(ctx, u)
+}
+
+// removeSecrets deletes what was made for the user's password.
+func (r *Users) removeSecrets(ctx context.Context, u *v1alpha1.KafkaUser) error {
+	if u.Status.Secret == nil {
+		return nil
 	}
 	for _, name := range slices.Compact([]string{u.Status.Secret.Name, u.SecretName()}) {
 		if name == "" {
