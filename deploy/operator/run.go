@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -77,9 +76,10 @@ func newManager(o *options) (manager.Manager, error) {
 	}
 	conf.QPS, conf.Burst = 50, 100 // for the first look at many resources
 	renew, retry := o.lease*3/4, o.lease/12
-	mo := manager.Options{
+	return ctrl.NewManager(conf, manager.Options{
 		Scheme:                  scheme,
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}, // passwords stay out of the memory
+		Cache:                   reconcile.CacheOptions(o.namespaces),
 		Metrics:                 metricsserver.Options{BindAddress: o.metrics},
 		HealthProbeBindAddress:  o.probes,
 		LeaderElection:          o.elect,
@@ -87,14 +87,7 @@ func newManager(o *options) (manager.Manager, error) {
 		LeaderElectionNamespace: o.electIn,
 		LeaseDuration:           &o.lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		LeaderElectionReleaseOnCancel: true, // nothing runs after the manager
-	}
-	if len(o.namespaces) > 0 {
-		mo.Cache.DefaultNamespaces = map[string]cache.Config{}
-		for _, ns := range o.namespaces {
-			mo.Cache.DefaultNamespaces[ns] = cache.Config{}
-		}
-	}
-	return ctrl.NewManager(conf, mo)
+	})
 }
 
 // kubernetes is how to reach the API: by a file, or as a pod does.

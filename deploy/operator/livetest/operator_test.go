@@ -1,15 +1,21 @@
 package livetest
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
+	"kaas.dev/kaas/deploy/operator/internal/reconcile"
 )
 
 type resource = client.Object
@@ -47,6 +53,7 @@ func TestOperator(t *testing.T) {
 		{"two operators", testTwoOperators},
 		{"another release", testAnotherRelease},
 		{"secrets", noSecretsIn},
+		{"secrets in memory", noSecretsInMemory},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, w) }) {
 			break
@@ -73,4 +80,33 @@ func noSecretsIn(t *testing.T, w *world) {
 	if len(w.secrets) < 5 || !strings.Contains(places["log"]+places["the log"], "Clerk_1") {
 		t.Error("nothing was looked for, or nowhere")
 	}
+}
+
+// noSecretsInMemory looks into what an operator remembers of a Secret that somebody has applied: the
+// metadata of such a one have all of it once more.
+func noSecretsInMemory(t *testing.T, w *world) {
+	const applied = "kubectl.kubernetes.io/last-applied-configuration"
+	s := &corev1.Secret{ObjectMeta: named("applied"), StringData: map[string]string{"password": "of-the-applied"}}
+	s.Annotations, s.Labels = map[string]string{applied: `{"stringData":{"password":"of-the-applied"}}`}, map[string]string{"a": "b"}
+	must(t, w.c.Create(t.Context(), s))
+	for name, namespaces := range map[string][]string{"one namespace": {namespace}, "all": nil} {
+		conf, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig())
+		must(t, err)
+		o := reconcile.CacheOptions(namespaces)
+		o.Scheme = w.scheme
+		c, err := cache.New(conf, o)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		seen := &metav1.PartialObjectMetadata{}
+		seen.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		eventually(t, "the Secret is seen", func() string { return problem(c.Get(ctx, client.ObjectKeyFromObject(s), seen)) })
+		if len(seen.Annotations)+len(seen.ManagedFields) > 0 || seen.Labels["a"] != "b" || seen.ResourceVersion == "" {
+			t.Errorf("%s: remembered are %v, %v, %v", name, seen.Annotations, seen.ManagedFields, seen.Labels)
+		}
+		cancel()
+		must(t, <-ended)
+	}
+	w.remove(t, s)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kaas.dev/kaas/deploy/operator/api/v1alpha1"
 )
@@ -191,6 +192,12 @@ func testRefusedByTheAPI(t *testing.T, w *world) {
 		{topic(v1alpha1.KafkaTopicSpec{OtherConfigs: "Lose"}), "spec.otherConfigs"},
 		{user(v1alpha1.KafkaUserSpec{}), "spec.authentication.type"},
 		{user(v1alpha1.KafkaUserSpec{UserName: "*", Authentication: external}), "that is everybody"},
+		{user(v1alpha1.KafkaUserSpec{UserName: "User:alice", Authentication: external}), "without User:"},
+		{user(with(scram, func(a *v1alpha1.Authentication) { a.SecretName = "My_Secret" })), "secretName"},
+		{user(with(scram, func(a *v1alpha1.Authentication) { a.SecretName = "a..b" })), "secretName"},
+		{user(with(scram, func(a *v1alpha1.Authentication) { a.PasswordFrom = &v1alpha1.SecretKey{Name: "My_Secret"} })), "passwordFrom.name"},
+		{user(with(scram, func(a *v1alpha1.Authentication) { a.PasswordFrom = &v1alpha1.SecretKey{Name: "a", Key: "the key"} })), "passwordFrom.key"},
+		{user(with(scram, func(a *v1alpha1.Authentication) { a.PasswordFrom = &v1alpha1.SecretKey{Name: "a", Key: "..a"} })), "no key of a Secret"},
 		{user(with(external, func(a *v1alpha1.Authentication) { a.SecretName = "x" })), "are for scram-sha-512"},
 		{user(with(scram, func(a *v1alpha1.Authentication) {
 			a.SecretName, a.PasswordFrom = "x", &v1alpha1.SecretKey{Name: "y"}
@@ -207,6 +214,13 @@ func testRefusedByTheAPI(t *testing.T, w *world) {
 		}
 		if err == nil {
 			w.remove(t, tc.obj)
+		}
+	}
+	for _, a := range []v1alpha1.Authentication{
+		{Type: v1alpha1.ScramSHA512, SecretName: "a.b-c.9"}, {Type: v1alpha1.ScramSHA512, PasswordFrom: &v1alpha1.SecretKey{Name: "9.a", Key: ".A_b-c"}},
+	} {
+		if err := w.c.Create(t.Context(), user(v1alpha1.KafkaUserSpec{UserName: "CN=User:a", Authentication: a}), client.DryRunAll); err != nil {
+			t.Error(err)
 		}
 	}
 	r := newTopic("fixed", v1alpha1.KafkaTopicSpec{DeletionPolicy: v1alpha1.RetainTopic, TopicName: "fixed"})

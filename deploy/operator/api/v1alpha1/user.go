@@ -32,6 +32,7 @@ type KafkaUserSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self != '*'",message="that is everybody"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('User:')",message="the name alone, without User:"
 	UserName string `json:"userName,omitempty"`
 
 	Authentication Authentication `json:"authentication"`
@@ -73,6 +74,7 @@ type Authentication struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName,omitempty"`
 
 	// Iterations of the hash; 4096 if not given.
@@ -100,12 +102,15 @@ const (
 type SecretKey struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
 	// +optional
 	// +kubebuilder:default=password
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:XValidation:rule="self != '.' && !self.startsWith('..')",message="no key of a Secret is called so"
 	Key string `json:"key,omitempty"`
 }
 
