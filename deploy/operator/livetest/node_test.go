@@ -60,15 +60,46 @@ func startNode(t *testing.T) *node {
 	n.run(t, "k8snode", "up", "--dir", n.up)
 	n.bin["kubectl"] = strings.TrimSpace(n.run(t, "k8snode", "build", "kubectl"))
 	n.run(t, "k8snode", "image", "--dir", n.up, "docker.io/library/kaas:0.1.0", n.bin["kaas"], n.bin["kaas-meta"])
-	n.run(t, "k8snode", "image", "--dir", n.up, "docker.io/library/kaas-operator:0.1.0", n.bin["operator"])
+	n.run(t, "k8snode", "image", "--dir", n.up, strings.Fields(begins(t)[0])[2], n.bin["operator"])
 	n.connect(t)
 	return n
+}
+
+// root is the repository.
+const root = "../../.."
+
+// begins are the commands that docs/operator.md begins with: of who makes the image, and pushes it,
+// and then the first ones of who installs it.
+func begins(t *testing.T) (commands []string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs/operator.md"))
+	must(t, err)
+	for line := range strings.Lines(string(page)) {
+		command, is := strings.CutPrefix(line, "    ")
+		if is {
+			commands = append(commands, strings.TrimSpace(command))
+		} else if len(commands) > 0 {
+			break
+		}
+	}
+	for i, want := range []string{"deploy/image operator ", "docker push ", "helm install kaas-operator ", "kubectl apply ", "kubectl get "} {
+		if len(commands) != 5 || !strings.HasPrefix(commands[i], want) {
+			t.Fatalf("the page begins with %q", commands)
+		}
+	}
+	return commands
 }
 
 // run runs one of the programs, and returns what it says.
 func (n *node) run(t *testing.T, program string, args ...string) string {
 	t.Helper()
+	return n.runIn(t, "", program, args...)
+}
+
+func (n *node) runIn(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(n.bin[program], args...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.kubeconfig(), "HELM_CACHE_HOME="+n.dir, "HELM_CONFIG_HOME="+n.dir, "HELM_DATA_HOME="+n.dir)
 	said := &bytes.Buffer{}
 	cmd.Stderr = said
@@ -117,7 +148,7 @@ func (n *node) address(t *testing.T) string {
 	return ""
 }
 
-// What docs/operator.md begins with, word for word but for who makes the image; brokers and
+// What docs/operator.md begins with, read there, but for who makes the image and pushes it; brokers and
 // operator have their charts' default values, and may be no more than confined pods.
 func TestOperatorInAPod(t *testing.T) {
 	n := startNode(t)
@@ -142,8 +173,13 @@ func testPodDefaults(t *testing.T, n *node) {
 	const ns = "plain"
 	n.restricted(t, ns)
 	n.helm(t, ns, "kaas")
-	n.helm(t, ns, "kaas-operator", "--set", "bootstrapServers=kaas:9092")
-	n.run(t, "kubectl", "apply", "-n", ns, "-f", "../examples/topics.yaml")
+	for _, command := range begins(t)[2:4] {
+		args := append(strings.Fields(command), "--namespace", ns)
+		if args[0] == "helm" {
+			args = append(args, "--wait", "--timeout", patience.String())
+		}
+		n.runIn(t, root, args[0], args[1:]...)
+	}
 	n.run(t, "kubectl", "wait", "-n", ns, "--for=condition=Ready", "kafkatopics", "--all", "--timeout="+patience.String())
 	if got := n.run(t, "kubectl", "get", "-n", ns, "kafkatopics", "orders", "-o", "jsonpath={.status.partitions}"); got != "12" {
 		t.Errorf("orders has %s partitions", got)
@@ -206,7 +242,8 @@ func testPodSecure(t *testing.T, n *node) {
 	_, err := n.admin.AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{User: "kaas-operator", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "of-kaas-operator"}})
 	must(t, err)
 	n.grant(t, "kaas-operator")
-	n.helm(t, namespace, "kaas-operator", "--set", "commandConfig.secretName=kaas-operator-login,namespaces={"+namespace+"},resync=1s,maxRetry=1s")
+	repository, _, _ := strings.Cut(strings.Fields(begins(t)[0])[2], ":")
+	n.helm(t, namespace, "kaas-operator", "--set", "image.repository="+repository, "--set", "commandConfig.secretName=kaas-operator-login,namespaces={"+namespace+"},resync=1s,maxRetry=1s")
 }
 
 // operators are the operator's pods.
