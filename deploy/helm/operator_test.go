@@ -86,6 +86,12 @@ func TestOperatorChart(t *testing.T) {
 		"bootstrapServers: a b": "/bootstrapServers'",
 		"resync: often":         "/resync'",
 		"reservedUsers: [a;b]":  "/reservedUsers/0'",
+		"resync: 0s":            "/resync'",
+		"resync: 0m0.9s":        "/resync'",
+		"lease: 100ms":          "/lease'",
+		"maxRetry: 1ms":         "/maxRetry'",
+		"image: {tag: 1.5}":     "/image/tag'",
+		"image: {tag: 0}":       "/image/tag'",
 		"fullnameOverride: a.b": "/fullnameOverride'",
 		"namespace: x":          "additional properties 'namespace' not allowed",
 	} {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,33 @@ func TestChartHasTheDefinitions(t *testing.T) {
 		theirs, err := os.ReadFile(filepath.Join("../helm/kaas-operator", file))
 		if err != nil || !bytes.Equal(ours, theirs) {
 			t.Errorf("%s is another one in the chart: run go generate ./api/... (%v)", file, err)
+		}
+	}
+}
+
+// The chart takes the times that the operator takes, and no others.
+func TestChartTakesTheTimes(t *testing.T) {
+	text, err := os.ReadFile("../helm/kaas-operator/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]struct{ Pattern string }
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) string { return "" }
+	for value, flag := range map[string]string{"resync": "resync", "maxRetry": "max-retry", "rewritePasswords": "rewrite-passwords", "lease": "lease"} {
+		pattern := regexp.MustCompile(schema.Properties[value].Pattern)
+		for given, right := range map[string]bool{
+			"1s": true, "30s": true, "2m": true, "1h": true, "1m30s": true, "1m0s": true, "0m1s": true, "1.5h": true, "0.5m1s": true, "10s0.5s": true,
+			"0s": false, "0": false, "100ms": false, "0.5s": false, "0m0s": false, "1": false, "often": false, "": false, "-1s": false, "10us": false,
+		} {
+			_, err := parse([]string{"--" + flag, given}, none, &bytes.Buffer{})
+			if (err == nil) != right || pattern.MatchString(given) != right {
+				t.Errorf("%s: %s: the operator says %v, the chart takes it: %v", value, given, err, pattern.MatchString(given))
+			}
 		}
 	}
 }
