@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigs "sigs.k8s.io/yaml"
 )
 
 const operatorChart = "kaas-operator"
@@ -97,6 +99,52 @@ func TestOperatorChart(t *testing.T) {
 	} {
 		if _, err := renderChart(operatorChart, values(t, text), ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What is called 123 is, where a name may begin with a digit, and no key stands twice.
+func TestOperatorsTextStays(t *testing.T) {
+	for _, text := range []string{
+		"{bootstrapServers: 'a:1', fullnameOverride: '123', namespaces: ['2024']}", "{bootstrapServers: 'a:1', nameOverride: '1e3'}", "{bootstrapServers: 'a:1', image: {tag: 20241130}}",
+		"{bootstrapServers: 'a:1', podLabels: {app.kubernetes.io/name: mine, team: mine}, podMonitor: {enabled: true, labels: {app.kubernetes.io/instance: mine, team: mine}}}",
+	} {
+		files, err := renderIn("2024", "123", operatorChart, values(t, text), "")
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		for file, text := range files {
+			for doc := range strings.SplitSeq(text, "\n---\n") {
+				if !strings.HasSuffix(file, ".yaml") {
+					break
+				}
+				if err := sigs.UnmarshalStrict([]byte(doc), &map[string]any{}); err != nil {
+					t.Errorf("%s: %v\n%s", file, err, doc)
+				}
+			}
+		}
+		for _, o := range manifestsIn(t, "2024", "123", operatorChart, values(t, text)) {
+			for _, path := range [][]string{{"metadata", "name"}, {"metadata", "namespace"}, {"roleRef", "name"}, {"spec", "template", "spec", "serviceAccountName"}} {
+				if is, has, err := unstructured.NestedString(o.Object, path...); err != nil || has && is == "" {
+					t.Errorf("%s: %s: %v is %q: %v", text, o.GetKind(), path, is, err)
+				}
+			}
+			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+			for _, s := range subjects {
+				if s.(map[string]any)["namespace"] != "2024" {
+					t.Errorf("%s: %v", text, s)
+				}
+			}
+			selector, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+			labels, pods, lerr := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+			if err := errors.Join(err, lerr); err != nil {
+				t.Errorf("%s: %s: %v", text, o.GetKind(), err)
+			}
+			for key, value := range selector {
+				if pods && labels[key] != value {
+					t.Errorf("%s: pods have %s %q, and are selected by %q", text, key, labels[key], value)
+				}
+			}
 		}
 	}
 }

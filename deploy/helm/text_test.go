@@ -31,6 +31,18 @@ nodeSelector: {a: "NAME"}
 priorityClassName: "NAME"
 podAnnotations: {a: "NAME"}
 podLabels: {a: "NAME"}`,
+	operatorChart: `
+bootstrapServers: "a:1"
+nameOverride: "FULL"
+fullnameOverride: "FULL"
+commandConfig: {secretName: "NAME"}
+namespaces: ["FULL"]
+serviceAccount: {name: "CLAIM", annotations: {a: "NAME"}}
+podMonitor: {enabled: true, labels: {a: "NAME"}}
+nodeSelector: {a: "NAME"}
+priorityClassName: "NAME"
+podAnnotations: {a: "NAME"}
+podLabels: {a: "NAME"}`,
 }
 
 // What is called on, null or 123 is called so in every object, as any other name is there: YAML
