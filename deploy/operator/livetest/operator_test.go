@@ -45,6 +45,7 @@ func TestOperator(t *testing.T) {
 		{"refused", testRefusedByTheAPI},
 		{"users", testUserLife},
 		{"users refused", testUsersRefused},
+		{"users move", testUserMoves},
 		{"examples", testExamples},
 		{"brokers down", testBrokersDown},
 		{"a broker hangs", testBrokerHangs},
