@@ -14,7 +14,8 @@ import (
 )
 
 // maxCachedPartitions bounds what all sessions together remember, at about 200 bytes
-// each. A consumer beyond it does without a session.
+// each and its name, which is one that a topic can have. A consumer beyond it does without a
+// session.
 const maxCachedPartitions = 1 << 20
 
 // shareOfFetches is how many times what is left over of them a tenant may have.
@@ -66,7 +67,7 @@ func (c *fetchCache) offer(s *fetchSession) {
 	now := c.now()
 	s.created, s.cached.size = now, len(s.mu.order)
 	s.cached.heaps = [2]int{-1, -1}
-	if s.unfetchable() > mostUnfetchable || !c.room(s.tenant, s.cached.size) || len(c.mu.sessions) >= c.slots && !c.evictFor(s, now) {
+	if s.mu.alien || s.unfetchable() > mostUnfetchable || !c.room(s.tenant, s.cached.size) || len(c.mu.sessions) >= c.slots && !c.evictFor(s, now) {
 		return
 	}
 	for s.id == 0 || c.mu.sessions[s.id] != nil {
@@ -182,7 +183,7 @@ func (c *fetchCache) next(req *kmsg.FetchRequest) (*fetchSession, []fetchFrom, e
 		c.drop(s)
 		return nil, nil, nil
 	}
-	if !fits {
+	if !fits || s.mu.alien {
 		c.drop(s) // its client starts over
 		return nil, nil, kerr.FetchSessionIDNotFound
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kaas.dev/kaas/partition"
+	"kaas.dev/kaas/projections"
 )
 
 // fetchKey names a partition as the client does: by name up to version 12 (id is zero
@@ -51,6 +52,8 @@ type fetchSession struct {
 		epoch int32 // of the next request
 		parts map[fetchKey]*sessionPartition
 		order []*sessionPartition // those that were served longest ago first
+		most  int                 // partitions that there were since room was made for so many
+		alien bool                // one has a name that no topic has
 	}
 
 	cached cachedSession // the cache's
@@ -107,12 +110,34 @@ func (s *fetchSession) update(req *kmsg.FetchRequest) {
 	}
 	if gone {
 		s.reorder(func(p *sessionPartition) (stays, last bool) { return !p.forgotten, false })
+		s.shrink()
 	}
 }
 
 func (s *fetchSession) add(p *sessionPartition) {
 	s.mu.parts[p.fetchKey] = p
 	s.mu.order = append(s.mu.order, p)
+	s.mu.most = max(s.mu.most, len(s.mu.order))
+	s.mu.alien = s.mu.alien || len(p.name) > projections.MaxTopicName
+}
+
+// fewRemembered partitions are not worth to be moved.
+const fewRemembered = 64
+
+// shrink gives back what a session holds beyond twice of what it remembers, which is all that is
+// counted of it. The caller holds mu, and no partition of the session.
+func (s *fetchSession) shrink() {
+	n := len(s.mu.order)
+	if s.mu.most <= 2*n+fewRemembered {
+		return
+	}
+	all := make([]sessionPartition, n)
+	parts, order := make(map[fetchKey]*sessionPartition, n), make([]*sessionPartition, n)
+	for i, p := range s.mu.order {
+		all[i] = *p
+		parts[p.fetchKey], order[i] = &all[i], &all[i]
+	}
+	s.mu.parts, s.mu.order, s.mu.most = parts, order, n
 }
 
 // reorder takes out what does not stay and moves to the end what is last.
@@ -194,6 +219,7 @@ func newSession(byID, privileged bool, from []fetchFrom) *fetchSession {
 	s.mu.epoch = nextEpoch(0)
 	s.mu.parts = make(map[fetchKey]*sessionPartition, len(from))
 	s.mu.order = make([]*sessionPartition, 0, len(from))
+	s.mu.most = len(from)
 	all := make([]sessionPartition, len(from))
 	for i := range from {
 		f := &from[i]
@@ -206,6 +232,7 @@ func newSession(byID, privileged bool, from []fetchFrom) *fetchSession {
 		p.fetchParams = f.fetchParams
 		p.tell(f)
 	}
+	s.shrink()
 	return s
 }
 

@@ -1,10 +1,14 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kaas.dev/kaas/projections"
 )
 
 func many(topic string, from, n int) (out []at) {
@@ -64,5 +68,73 @@ func TestHostileFetchTenants(t *testing.T) {
 	}
 	if c.mu.partitions != 0 || len(c.mu.of) != 0 {
 		t.Errorf("%d partitions, of %v", c.mu.partitions, c.mu.of)
+	}
+}
+
+// A session remembers no name that no topic can have, and takes no more room than what is counted
+// of it: neither for what was named twice, nor for what was forgotten.
+func TestHostileFetchNames(t *testing.T) {
+	long := strings.Repeat("x", projections.MaxTopicName+1)
+	n := startNode(t, t.TempDir())
+	c := &sessionClient{client: dial(t, n.Addr()), version: 12}
+	c.create("a", 1)
+	if resp := c.fetch(0, 0, 0, []at{{"a", 0, 0}, {long, 0, 0}}); resp.SessionID != 0 || c.told(resp) != "a0 "+long+"0!3" {
+		t.Errorf("session %d, %.100s", resp.SessionID, c.told(resp))
+	}
+	if resp := c.fetch(0, 0, 0, []at{{"a", 0, 0}, {long[1:], 0, 0}}); resp.SessionID == 0 {
+		t.Error("the longest name that a topic can have takes the session away")
+	}
+	id := c.fetch(0, 0, 0, []at{{"a", 0, 0}}).SessionID
+	if code := c.fetch(id, 1, 0, []at{{long, 0, 0}}).ErrorCode; code != kerr.FetchSessionIDNotFound.Code {
+		t.Errorf("a session takes in a name of %d bytes: error %d", len(long), code)
+	}
+	if code := c.fetch(id, 2, 0, nil).ErrorCode; code != kerr.FetchSessionIDNotFound.Code {
+		t.Errorf("then: error %d", code)
+	}
+}
+
+func TestHostileFetchRoom(t *testing.T) {
+	fits := func(what string, s *fetchSession) {
+		t.Helper()
+		if n := len(s.mu.order); cap(s.mu.order) > 2*n+fewRemembered || s.mu.most > 2*n+fewRemembered {
+			t.Errorf("%s: %d partitions, with room for %d and %d", what, n, cap(s.mu.order), s.mu.most)
+		}
+	}
+	same := make([]fetchFrom, 10_000)
+	for i := range same {
+		same[i].fetchKey = fetchKey{name: "topic", partition: int32(i % 2)}
+	}
+	s := newSession(false, false, same)
+	fits("named twice", s)
+
+	cache := newFetchCache(1, time.Minute)
+	s = newSession(false, false, fakeFetches(10_000))
+	cache.offer(s)
+	forget := func(from int) *kmsg.FetchRequest {
+		req := &kmsg.FetchRequest{Version: 12, SessionID: s.id, SessionEpoch: s.mu.epoch}
+		gone := kmsg.FetchRequestForgottenTopic{Topic: "topic"}
+		for i := from; i < 10_000; i++ {
+			gone.Partitions = append(gone.Partitions, int32(i))
+		}
+		req.ForgottenTopics = append(req.ForgottenTopics, gone)
+		return req
+	}
+	for _, req := range []*kmsg.FetchRequest{forget(2), forget(2)} {
+		topic := kmsg.FetchRequestTopic{Topic: "topic"}
+		for _, n := range req.ForgottenTopics[0].Partitions {
+			topic.Partitions = append(topic.Partitions, kmsg.FetchRequestTopicPartition{Partition: n, FetchOffset: 5})
+		}
+		req.Topics = append(req.Topics, topic)
+		req.SessionEpoch = s.mu.epoch
+		_, from, err := cache.next(req)
+		if err != nil || len(from) != 2 {
+			t.Fatalf("%d partitions are left, %v", len(from), err)
+		}
+		fits("forgotten", s)
+		for i := range from {
+			if f := &from[i]; f.session != s.mu.parts[f.fetchKey] {
+				t.Errorf("%+v is not the session's", f.fetchKey)
+			}
+		}
 	}
 }
