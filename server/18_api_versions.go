@@ -4,7 +4,7 @@ package server
 //
 // Tells what apis serves on the listener. A version above 5 gets a version 0 body with
 // UNSUPPORTED_VERSION and the range of key 18, from which clients retry; see
-// apiVersionsTooNew. From version 3 a client names its software, and from version 5
+// apiVersionsTooNew. From version 3 a client names its software, in 300 bytes at most, and from version 5
 // the cluster and node it means to talk to (KIP-1242): a mismatch is answered 129.
 // The features are in features.go. Below version 4 clients take a lowest level of 0 for an
 // error, so that features which have one are not told as supported.
@@ -21,6 +21,9 @@ import (
 var apiVersionsAPI = api{key: kmsg.ApiVersions, min: 0, max: 5, access: open("how to talk to a broker is known before who asks"), start: (*Server).apiVersions}
 
 const rebootstrapRequired = 129
+
+// longestSoftware bounds what a connection keeps of its client's name, and of its version.
+const longestSoftware = 300
 
 // softwareName is what Kafka allows as a client software name or version (KIP-511).
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
@@ -67,8 +70,11 @@ func tellFeatures(resp *kmsg.ApiVersionsResponse, version int16) {
 	}
 }
 
+// isSoftware reports whether a client may call its software, or the version of it, so.
+func isSoftware(s string) bool { return len(s) <= longestSoftware && softwareName.MatchString(s) }
+
 func (s *Server) checkAPIVersions(req *kmsg.ApiVersionsRequest) int16 {
-	if req.Version >= 3 && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
+	if req.Version >= 3 && !(isSoftware(req.ClientSoftwareName) && isSoftware(req.ClientSoftwareVersion)) {
 		return kerr.InvalidRequest.Code
 	}
 	if req.Version < 5 || req.ClusterID == nil && req.NodeID == -1 {

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -106,5 +107,20 @@ func checkFeatures(t *testing.T, version int16, resp *kmsg.ApiVersionsResponse) 
 func TestProduceIsListedFromZero(t *testing.T) {
 	if produceAPI.min != 0 || produceAPI.works != 3 {
 		t.Errorf("listed from %d, works from %d", produceAPI.min, produceAPI.works)
+	}
+}
+
+// Of what a client calls itself no more is kept than is shown.
+func TestApiVersionsLongName(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	long, most := strings.Repeat("x", 1<<20), strings.Repeat("y", longestSoftware)
+	for _, tc := range []struct {
+		name, version string
+		want          int16
+	}{{long, "1", 42}, {"a", long, 42}, {"a", most + "y", 42}, {most, most, 0}} {
+		c := dial(t, n.Addr())
+		if got := c.ask(apiVersionsReq(3, tc.name, tc.version)).(*kmsg.ApiVersionsResponse).ErrorCode; got != tc.want {
+			t.Errorf("%d and %d bytes: error %d, want %d", len(tc.name), len(tc.version), got, tc.want)
+		}
 	}
 }
