@@ -81,13 +81,13 @@ func (s *Server) describeConsumer(ctx context.Context, r *request, group string)
 }
 
 // deniedMembers is TOPIC_AUTHORIZATION_FAILED for a group whose members have topics, or are to
-// have them, that who asks may not describe.
+// have or to give up some, that who asks may not describe.
 func deniedMembers(r *request, view *projections.Cluster, g *groups.Consumer) error {
 	if r.subject == nil {
 		return nil
 	}
 	for id, m := range g.Members {
-		for _, a := range []groups.Assignment{m.Assigned, g.Target[id]} {
+		for _, a := range []groups.Assignment{m.Assigned, m.Revoking, g.Target[id]} {
 			for topic := range a {
 				if t := view.TopicByID(topic); t != nil && !r.may(acl.Describe, acl.Topic, t.Name) {
 					return fmt.Errorf("%w: the group has topics that the client may not describe", kerr.TopicAuthorizationFailed)

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"kaas.dev/kaas/projections"
 	"kaas.dev/kaas/projections/groups"
 	"kaas.dev/kaas/server/acl"
+	"kaas.dev/kaas/server/auth"
 )
 
 func describable(id projections.TopicID) map[string]groupshard.Description {
@@ -202,5 +205,24 @@ func TestConsumerGroupHeartbeat(t *testing.T) {
 			t.Errorf("version %d, refused: %+v", v, got)
 		}
 		f.err = nil
+	}
+}
+
+// What a member is still to give up is told, and so has to be described by whoever asks.
+func TestConsumerGroupDescribeRevoking(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	id := dial(t, n.Addr()).create("secret", 1)
+	view := n.broker.View()
+	host := netip.MustParseAddr("10.0.0.1")
+	r := &request{subject: acl.New(view.ACLs(), acl.Options{}).Of(auth.User("bob"), host), conn: &conn{s: n.server}}
+	topics := groups.Assignment{id: {0}}
+	for what, g := range map[string]*groups.Consumer{
+		"has":          {Members: map[string]*groups.ConsumerMember{"m": {Assigned: topics}}},
+		"is to have":   {Members: map[string]*groups.ConsumerMember{"m": {}}, Target: map[string]groups.Assignment{"m": topics}},
+		"is to revoke": {Members: map[string]*groups.ConsumerMember{"m": {Revoking: topics}}},
+	} {
+		if err := deniedMembers(r, view, g); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+			t.Errorf("a member %s what who asks may not describe: %v", what, err)
+		}
 	}
 }
