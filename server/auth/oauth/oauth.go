@@ -52,6 +52,9 @@ type exchange struct {
 // Behind that there may be further values, which mean nothing here.
 var first = regexp.MustCompile(`^n,(?:a=((?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+))?,\x01auth=(\w+) +([-_.a-zA-Z0-9]+)((?:\x01[A-Za-z]+=[\x21-\x7E \t\r\n]+)*)\x01\x01$`)
 
+// maxMessage bounds what is looked at: it is anybody's.
+const maxMessage = 64 << 10
+
 const invalidToken = `{"status":"invalid_token"}`
 
 var errOver = errors.New("the exchange is over")
@@ -65,6 +68,10 @@ func (x *exchange) Step(message []byte) ([]byte, *sasl.User, error) {
 	case x.failed != nil:
 		x.over = true
 		return nil, nil, fmt.Errorf("%w: %w", &sasl.Refused{Text: invalidToken}, x.failed)
+	}
+	if len(message) > maxMessage {
+		x.over = true
+		return nil, nil, errors.New("the message of OAUTHBEARER is too long")
 	}
 	parts := first.FindSubmatch(message)
 	if parts == nil || !strings.EqualFold(string(parts[2]), "bearer") {

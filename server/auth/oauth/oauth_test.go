@@ -309,3 +309,10 @@ func FuzzStep(f *testing.F) {
 		}
 	})
 }
+
+func TestLongMessage(t *testing.T) {
+	m := &Mechanism{}
+	if _, who, err := m.Begin().Step(message(strings.Repeat("a", maxMessage))); who != nil || err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("%v, %v", who, err)
+	}
+}

@@ -35,10 +35,10 @@ func (x *plainExchange) Step(message []byte) ([]byte, *User, error) {
 		return nil, nil, errOver
 	}
 	x.over = true
-	parts := bytes.Split(message, []byte{0})
-	if len(parts) != 3 {
-		return nil, nil, refusef("Invalid SASL/PLAIN response: expected 3 tokens, got %d", len(parts))
+	if n := bytes.Count(message, []byte{0}); n != 2 {
+		return nil, nil, refusef("Invalid SASL/PLAIN response: expected 3 tokens, got %d", n+1)
 	}
+	parts := bytes.Split(message, []byte{0})
 	user, password := string(parts[1]), parts[2]
 	switch {
 	case user == "":

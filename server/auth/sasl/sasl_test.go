@@ -9,6 +9,7 @@ import (
 	"errors"
 	"hash"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -276,4 +277,29 @@ func FuzzScram(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A message that is nothing but separators is not taken apart.
+func TestSeparators(t *testing.T) {
+	const long = 512 << 10
+	first := func(m Mechanism, message []byte) func() {
+		return func() {
+			if _, who, err := m.Begin().Step(message); who != nil || err == nil {
+				t.Errorf("%v is let in", who)
+			}
+		}
+	}
+	m := projections.ScramSHA256
+	for what, step := range map[string]func(){
+		"PLAIN": first(NewPlain(map[string]string{"a": "b"}), make([]byte, long)),
+		"SCRAM": first(NewScram(m, only(credential(t, "a", "b", m)), noSecret), bytes.Repeat([]byte{','}, long)),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		step()
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 64<<10 {
+			t.Errorf("%s: %d bytes are allocated for %d", what, got, long)
+		}
+	}
 }

@@ -84,6 +84,9 @@ func (s *scramMechanism) Begin() Exchange {
 	return &scramExchange{s: s, c: s.server.NewConversation()}
 }
 
+// maxScramMessage bounds a message, which has a name and a few keys in it.
+const maxScramMessage = 8 << 10
+
 type scramExchange struct {
 	s     *scramMechanism
 	c     *scram.ServerConversation
@@ -94,6 +97,10 @@ type scramExchange struct {
 func (x *scramExchange) Step(message []byte) (answer []byte, who *User, err error) {
 	if x.over {
 		return nil, nil, errOver
+	}
+	if len(message) > maxScramMessage {
+		x.over = true
+		return nil, nil, errors.New("SCRAM: the message is too long")
 	}
 	if !x.first && byToken(message) {
 		x.over = true
