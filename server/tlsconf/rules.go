@@ -15,8 +15,10 @@ import (
 // The first one that fits the whole subject counts.
 //
 // Patterns are Go's: they take no time that grows with more than the subject's length, and
-// so have neither lookaround nor back references. All else is as Java has it, which also
-// replaces every match there is in the subject.
+// so have neither lookaround nor back references, and no class within a class: what Java reads as
+// one is refused. A dot is any character but \n, where Java leaves out \r and three more, too, and
+// \s has no \x0B. All else is as Java has it, which also replaces every match there is in the
+// subject.
 type Rules struct{ list []rule }
 
 // rule is one of them; DEFAULT has no pattern.
@@ -77,7 +79,12 @@ func newRule(text, pattern, replacement, turn string) (r rule, err error) {
 	if r.first, err = regexp.Compile(pattern); err != nil {
 		return r, fmt.Errorf("%q: %w (neither lookaround nor back references are there)", text, err)
 	}
-	r.whole = regexp.MustCompile(`\A(?:` + pattern + `)\z`)
+	if what := withinClass(pattern); what != "" {
+		return r, fmt.Errorf("%q: %s within [] means a set of sets in Java, which is not there: write \\%c for the character", text, what, what[0])
+	}
+	if r.whole, err = regexp.Compile(`\A(?:` + pattern + `)\z`); err != nil {
+		return r, fmt.Errorf("%q: \\Q has no \\E", text)
+	}
 	r.from = regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + pattern + `)`)
 	switch turn {
 	case "L":
@@ -90,6 +97,30 @@ func newRule(text, pattern, replacement, turn string) (r rule, err error) {
 		err = fmt.Errorf("%q: %w", text, err)
 	}
 	return r, err
+}
+
+// withinClass is what a pattern, which compiles within others, has within brackets that Java takes for another
+// class, to be joined or intersected, and Go for characters; nothing if there is none.
+func withinClass(pattern string) string {
+	for i, first := 0, -1; i < len(pattern); i++ { // first is where a class may have a ] of its own
+		at := pattern[i:]
+		switch {
+		case strings.HasPrefix(at, `\Q`) && first < 0: // text up to \E
+			i += strings.Index(at, `\E`) + 1
+		case at[0] == '\\':
+			i++
+		case first < 0 && at[0] == '[':
+			if first = i + 1; strings.HasPrefix(at, "[^") {
+				first, i = i+2, i+1
+			}
+		case first < 0:
+		case at[0] == '[', strings.HasPrefix(at, "&&"):
+			return at[:1+strings.Count(at[:1], "&")]
+		case at[0] == ']' && i > first:
+			first = -1
+		}
+	}
+	return ""
 }
 
 // subjectMax bounds what replacing takes, which grows with the square of it.

@@ -69,7 +69,7 @@ func TestRulesThatDoNotFit(t *testing.T) {
 func TestRulesRefused(t *testing.T) {
 	for _, rules := range []string{
 		"", " ", ",", "RULE", "RULE:", "RULE:a", "RULE:a/b", "RULE:a/b/X", "RULE:a/b/LU", "RULE:a/b/ RULE:c/d/", "DEFAULTX", "default",
-		"RULE:(/x/", "RULE:(?=a)/x/", `RULE:(a)\1/x/`, "RULE:a/$1/", "RULE:(a)/$/", "RULE:(a)/$x/", "RULE:(a)/${x}/", "RULE:(a)/${x/",
+		"RULE:(/x/", "RULE:(?=a)/x/", `RULE:(a)\1/x/`, "RULE:a/$1/", "RULE:(a)/$/", "RULE:(a)/$x/", "RULE:(a)/${x}/", "RULE:(a)/${x/", `RULE:\Qa/x/`,
 	} {
 		if rs, err := ParseRules(rules); err == nil {
 			t.Errorf("%q: taken as %d rules", rules, len(rs.list))
@@ -101,4 +101,31 @@ func FuzzRules(f *testing.F) {
 			t.Fatalf("%q of %q: torn characters in %q", rules, subject, name)
 		}
 	})
+}
+
+// What Java reads as sets of sets, and Go as something else without a word, is no rule.
+func TestRulesOfSets(t *testing.T) {
+	for pattern, good := range map[string]bool{
+		`CN=([a-z&&[^x]]+),.*`: false,
+		`[a-z&&b]`:             false,
+		`[a[b]]`:               false,
+		`[^[b]]`:               false,
+		`[[:alpha:]]+`:         false,
+		`[]a[]`:                false,
+		`a\Q[\E[b[]`:           false,
+		`a&&b`:                 true,
+		`[a]&&[b]`:             true,
+		`[a&b]`:                true,
+		`[a\[\]&]`:             true,
+		`[&\&]`:                true,
+		`[]a][^]b]`:            true,
+		`\[a[b]`:               true,
+		`\Q[a[b&&\Ec`:          true,
+		`[\\]x[b]`:             true,
+	} {
+		_, err := ParseRules("RULE:" + pattern + "/x/")
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "a set of sets") {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
 }

@@ -213,6 +213,9 @@ func (s *Settings) setClientAuth(v string) error {
 	default:
 		return fmt.Errorf("%q is not none, requested or required", v)
 	}
+	if s.ClientAuth() && !s.client && !s.trust.given() {
+		s.Notes = append(s.Notes, s.names[clientAuth]+"="+strings.ToLower(v)+" without a truststore takes a client's certificate of every authority that this host trusts")
+	}
 	return nil
 }
 

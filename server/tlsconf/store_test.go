@@ -269,7 +269,7 @@ func TestVersionsAndSuites(t *testing.T) {
 // Where SASL says who is there, certificates are asked for only if that is set for the listener
 // alone; as in Kafka the setting of all is passed over, with a warning.
 func TestClientAuthWithSASL(t *testing.T) {
-	base := map[string]string{keystoreType: "PEM", keystoreLocation: "/x", clientAuth: "required"}
+	base := map[string]string{keystoreType: "PEM", keystoreLocation: "/x", trustType: "PEM", trustLocation: "/y", clientAuth: "required"}
 	own := func(key string) (string, string, bool) {
 		v, name, ok := given(base)(key)
 		if key == clientAuth {
@@ -428,5 +428,21 @@ func TestClientWithoutKeyIsReadAgain(t *testing.T) {
 	refreshAll([]*Store{st}, slog.New(slog.NewTextHandler(&log, nil)))
 	if !strings.Contains(log.String(), "new key files are in use") || !st.ClientConfig("x").RootCAs.Equal(next.Pool()) {
 		t.Errorf("the new file is not in use: %s", log.String())
+	}
+}
+
+// Who asks for certificates and says nothing of whose trusts the host's authorities, of whom there
+// are many: that is said at start.
+func TestClientAuthOfAnybody(t *testing.T) {
+	for auth, notes := range map[string]int{"none": 0, "requested": 1, "required": 1} {
+		for trust, less := range map[string]int{"": 0, "/y": 1} {
+			s, err := Parse("X", false, given(map[string]string{keystoreType: "PEM", keystoreLocation: "/x", trustType: "PEM", trustLocation: trust, clientAuth: auth}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := max(notes-less, 0); len(s.Notes) != want {
+				t.Errorf("%s, truststore %q: %q", auth, trust, s.Notes)
+			}
+		}
 	}
 }
