@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,16 +21,30 @@ type httpServer struct {
 	wg  sync.WaitGroup
 }
 
+// What nobody is given more time for: to ask, to read the answer (a profile has the seconds that it
+// takes besides), and to be silent.
+const (
+	httpRead  = 10 * time.Second
+	httpWrite = 30 * time.Second
+	httpIdle  = 30 * time.Second
+)
+
+// mostGathering bounds how many are told the metrics at once.
+const mostGathering = 4
+
 // startHTTP serves on ln. ready tells in one line why partitions are not served: the
 // process is healthy before they are.
 func startHTTP(ln net.Listener, m *metrics, ready func() error, log *slog.Logger) *httpServer {
 	h := &httpServer{srv: &http.Server{
 		Handler:           httpHandler(m, ready),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
+		ReadHeaderTimeout: httpRead,
+		ReadTimeout:       httpRead,
+		WriteTimeout:      httpWrite,
+		IdleTimeout:       httpIdle,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
+	ln = &boundedListener{Listener: ln, most: mostHTTP}
 	h.wg.Go(func() { _ = h.srv.Serve(ln) }) // always ends with ErrServerClosed
 	return h
 }
@@ -44,7 +59,7 @@ func httpHandler(m *metrics, ready func() error) http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m, promhttp.HandlerOpts{MaxRequestsInFlight: mostGathering}))
 	for path, h := range map[string]http.HandlerFunc{
 		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
 		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
@@ -57,13 +72,32 @@ func httpHandler(m *metrics, ready func() error) http.Handler {
 // loopbackOnly hides h from other hosts: a profile tells what memory holds.
 func loopbackOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		if !fromHere(r) {
 			http.NotFound(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// fromHere reports whether a request comes from this host itself: not by a proxy that runs here,
+// nor by a browser that was led here under another name.
+func fromHere(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	for _, passedOn := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via"} {
+		if r.Header.Values(passedOn) != nil {
+			return false
+		}
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	at, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && at.Unmap().IsLoopback()
 }
 
 func (h *httpServer) close() {

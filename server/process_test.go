@@ -343,7 +343,7 @@ func TestProfilesAreForLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.RemoteAddr = peer
+		req.RemoteAddr, req.Host = peer, "127.0.0.1:8080"
 		w := &recorder{header: http.Header{}, code: 200}
 		h.ServeHTTP(w, req)
 		if w.code != want {
