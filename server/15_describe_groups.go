@@ -55,7 +55,7 @@ func (s *Server) describeClassic(ctx context.Context, r *request, group string) 
 		d.Classic = nil
 	}
 	if err != nil {
-		out.ErrorCode, out.ErrorMessage = s.groupFailure(kmsg.DescribeGroups, err), message(err)
+		out.ErrorCode, out.ErrorMessage = s.groupTold(kmsg.DescribeGroups, err)
 		return out
 	}
 	if req.IncludeAuthorizedOperations {

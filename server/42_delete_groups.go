@@ -28,7 +28,8 @@ func (s *Server) deleteGroups(_ context.Context, r *request) (reply, error) {
 			out := &resp.Groups[i]
 			out.Default()
 			err := orElse(r.deniedGroup(acl.Delete, names[i]), func() error { return s.deleteGroup(ctx, names[i]) })
-			out.Group, out.ErrorCode, out.ErrorMessage = names[i], s.groupFailure(kmsg.DeleteGroups, err), message(err)
+			out.Group = names[i]
+			out.ErrorCode, out.ErrorMessage = s.groupTold(kmsg.DeleteGroups, err)
 		})
 		return resp
 	})

@@ -30,7 +30,7 @@ func (s *Server) consumerGroupHeartbeat(_ context.Context, r *request) (reply, e
 		resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 		got, err := s.consumerHeartbeat(ctx, r, req)
 		if err != nil {
-			resp.ErrorCode, resp.ErrorMessage = s.groupFailure(kmsg.ConsumerGroupHeartbeat, err), message(err)
+			resp.ErrorCode, resp.ErrorMessage = s.groupTold(kmsg.ConsumerGroupHeartbeat, err)
 			return resp
 		}
 		resp.MemberID, resp.MemberEpoch = &got.MemberID, got.MemberEpoch

@@ -61,7 +61,7 @@ func (s *Server) describeConsumer(ctx context.Context, r *request, group string)
 		err = deniedMembers(r, view, d.Consumer)
 	}
 	if err != nil {
-		out.ErrorCode, out.ErrorMessage = s.groupFailure(kmsg.ConsumerGroupDescribe, err), message(err)
+		out.ErrorCode, out.ErrorMessage = s.groupTold(kmsg.ConsumerGroupDescribe, err)
 		return out
 	}
 	if req.IncludeAuthorizedOperations {

@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -37,10 +40,28 @@ func (s *Server) failure(key kmsg.Key, err error) int16 {
 		return 0
 	}
 	s.metrics.failed(key, code)
-	if code == kerr.KafkaStorageError.Code || code == kerr.UnknownServerError.Code {
-		s.log.Error("request failed", "api", kmsg.NameForKey(int16(key)), "err", err)
-	}
+	s.logCause(key, code, err)
 	return code
+}
+
+// logCause logs what clients are not told of a failure. Anybody can bring one about as often as he
+// likes: what is logged of them is bounded.
+func (s *Server) logCause(key kmsg.Key, code int16, err error) {
+	level, of := slog.LevelInfo, &s.causes
+	switch code {
+	case kerr.KafkaStorageError.Code, kerr.UnknownServerError.Code:
+		level, of = slog.LevelError, &s.failures
+	case kerr.NotController.Code, kerr.RequestTimedOut.Code, kerr.CoordinatorNotAvailable.Code:
+		if _, ok := err.(*kerr.Error); ok { // there is no more to it
+			return
+		}
+	default:
+		return
+	}
+	if passed, ok := of.allow(time.Now()); ok {
+		s.log.Log(context.Background(), level, "request failed", "api", kmsg.NameForKey(int16(key)),
+			"err", fmt.Sprintf("%.*s", longestCause, err), "not_logged_before", passed)
+	}
 }
 
 // orElse is err or, if there is none, what f returns.
@@ -51,16 +72,34 @@ func orElse(err error, f func() error) error {
 	return err
 }
 
+// inner are the codes whose causes are the cluster's own: where a broker is, what a file of the
+// volume is called. They are for its log.
+var inner = map[int16]bool{
+	kerr.NotController.Code: true, kerr.NotLeaderForPartition.Code: true, kerr.RequestTimedOut.Code: true, kerr.KafkaStorageError.Code: true,
+	kerr.UnknownServerError.Code: true, kerr.NotCoordinator.Code: true, kerr.CoordinatorNotAvailable.Code: true, kerr.CoordinatorLoadInProgress.Code: true,
+	kerr.NetworkException.Code: true,
+}
+
 // message is what stands beside an error code in answers that have room for it: the
 // code's own words, which clients know, are left out where others follow.
 func message(err error) *string {
 	if err == nil {
 		return nil
 	}
+	code := codeOf(err)
+	if inner[code] {
+		return ownWords(code)
+	}
 	s := err.Error()
 	var ke *kerr.Error
 	if errors.As(err, &ke) {
 		s = strings.TrimSuffix(strings.TrimPrefix(s, ke.Error()+": "), ": "+ke.Error())
 	}
+	return &s
+}
+
+// ownWords are those of a code.
+func ownWords(code int16) *string {
+	s := kerr.ErrorForCode(code).Error()
 	return &s
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -204,6 +205,7 @@ func codesIn(resp kmsg.Response) (codes []int16) {
 // Without a controller a request is answered within its time, with what its client tries
 // again; meanwhile a controller is looked for.
 func TestNoController(t *testing.T) {
+	const inside = "10.0.0.3:9093"
 	for _, a := range apis {
 		if !a.forward {
 			continue
@@ -213,13 +215,17 @@ func TestNoController(t *testing.T) {
 				var tries atomic.Int32
 				c := pipeTo(t, &another{Backend: noCluster{}, controller: func() bool { return false }, ask: func(context.Context, kmsg.Request) (kmsg.Response, error) {
 					tries.Add(1)
-					return nil, fmt.Errorf("%w: nobody there", kerr.NotController)
+					return nil, fmt.Errorf("%w: ask broker at %s: nobody there", kerr.NotController, inside)
 				}})
 				req := kmsg.RequestForKey(int16(a.key))
 				req.SetVersion(a.max)
 				namesTopic(req, 3000)
 				began := time.Now()
-				codes := codesIn(c.ask(req))
+				resp := c.ask(req)
+				if bytes.Contains(resp.AppendTo(nil), []byte(inside)) {
+					t.Errorf("the client is told where brokers are: %+v", resp)
+				}
+				codes := codesIn(resp)
 				limit, want := 3*time.Second, kerr.NotController.Code
 				if _, ok := req.(kmsg.TimeoutRequest); !ok {
 					limit = findController

@@ -61,9 +61,7 @@ func (s *Server) toWrite(group string) (groupShard, error) {
 // partition that is elsewhere, or stuck, for fatal.
 func (s *Server) groupFailure(key kmsg.Key, err error) int16 {
 	code := codeOf(err)
-	if code == kerr.KafkaStorageError.Code {
-		s.log.Error("request failed", "api", kmsg.NameForKey(int16(key)), "err", err)
-	}
+	s.logCause(key, code, err)
 	switch {
 	case code == kerr.NotLeaderForPartition.Code, code == kerr.KafkaStorageError.Code:
 		code = kerr.NotCoordinator.Code
@@ -76,6 +74,15 @@ func (s *Server) groupFailure(key kmsg.Key, err error) int16 {
 		s.metrics.failed(key, code)
 	}
 	return code
+}
+
+// groupTold is groupFailure with what is told beside it.
+func (s *Server) groupTold(key kmsg.Key, err error) (int16, *string) {
+	code := s.groupFailure(key, err)
+	if inner[code] {
+		return code, ownWords(code)
+	}
+	return code, message(err)
 }
 
 // host is a client's address as Kafka tells it.

@@ -37,6 +37,8 @@ type Server struct {
 
 	refusals   seldom          // what is logged of handshakes that fail
 	ends       [endings]seldom // and of connections that end for a reason
+	failures   seldom          // of requests that the broker itself could not serve
+	causes     seldom          // of what clients are told in the code's own words alone
 	panicked   seldom
 	authorizer *authorizer
 
