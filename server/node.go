@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -66,7 +67,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (*Node, error) {
 }
 
 func (n *Node) open(ctx context.Context) error {
-	v, err := openVolume(n.cfg, n.log)
+	v, mode, err := openVolume(n.cfg, n.log)
 	if err != nil {
 		return fmt.Errorf("log.dirs %s: %w", n.cfg.LogDir, substrate.Denied(n.cfg.LogDir, err))
 	}
@@ -87,22 +88,24 @@ func (n *Node) open(ctx context.Context) error {
 	n.ready.Store(n.broker)
 	n.watch = n.watchKeys()
 	n.server = Start(n.cfg, v.ID, broker{n.broker}, n.lns, n.metrics, n.log)
-	n.announce(v.ID)
+	n.announce(v.ID, mode)
 	return nil
 }
 
-func openVolume(cfg *Config, log *slog.Logger) (v *substrate.Volume, err error) {
-	fs, err := substrate.MakeDir(cfg.LogDir)
+// openVolume opens the volume, or makes it; mode is its directory's.
+func openVolume(cfg *Config, log *slog.Logger) (v *substrate.Volume, mode fs.FileMode, err error) {
+	dir, err := substrate.MakeDir(cfg.LogDir)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if err = fitMount(fs.Mount, log); err == nil {
-		v, err = openIn(fs, cfg.ClusterID)
+	dir.Private()
+	if err = fitMount(dir.Mount, log); err == nil {
+		v, err = openIn(dir, cfg.ClusterID)
 	}
 	if err != nil {
-		fs.Unmake()
+		dir.Unmake()
 	}
-	return v, err
+	return v, dir.Mode(), err
 }
 
 // breaks is empty, but in a build with the tag kaasbreak.
@@ -136,10 +139,16 @@ func probeNew(fs substrate.FS) error {
 // notSynced is told wherever the setting is seen: at start, and when it changes.
 const notSynced = "log.flush.interval.messages is above 1: acknowledged records are not synced and can be lost"
 
-func (n *Node) announce(clusterID string) {
+// openToOthers is told once, when it serves.
+const openToOthers = "the directory of log.dirs is not for the broker's user alone: others may reach the records and credentials in it, mode 0700 keeps them out"
+
+func (n *Node) announce(clusterID string, mode fs.FileMode) {
 	n.log.Info("serving", "node", n.cfg.NodeID, "cluster", clusterID, "listener", n.Addr(), "http", n.HTTPAddr(), "dir", n.cfg.LogDir)
 	if n.cfg.in(n.broker.View()).FlushMessages > 1 {
 		n.log.Warn(notSynced)
+	}
+	if mode&0o007 != 0 {
+		n.log.Warn(openToOthers, "dir", n.cfg.LogDir, "mode", fmt.Sprintf("%04o", mode))
 	}
 	if keys := n.cfg.notActed(); len(keys) > 0 {
 		n.log.Warn("set, and shown to clients as topics' defaults, but nothing acts on it yet", "keys", keys)

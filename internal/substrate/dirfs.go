@@ -17,6 +17,9 @@ type DirFS struct {
 	root string
 	made []string // by MakeDir, outermost first
 	nfs  func() bool
+	mode os.FileMode // when it was opened
+
+	fileMode, dirMode os.FileMode // of what is made in it
 }
 
 // OpenDir returns the FS rooted at dir, which must exist.
@@ -32,7 +35,7 @@ func OpenDir(dir string) (*DirFS, error) {
 	if !fi.IsDir() {
 		return nil, fmt.Errorf("open volume: %s is not a directory", abs)
 	}
-	d := &DirFS{root: abs}
+	d := &DirFS{root: abs, mode: fi.Mode().Perm(), fileMode: 0o644, dirMode: 0o755}
 	d.nfs = sync.OnceValue(func() bool {
 		m, err := d.Mount()
 		return err == nil && m.NFS()
@@ -85,6 +88,13 @@ func removeAll(dirs []string) {
 	}
 }
 
+// Private has what is made from now on be its owner's alone, as all on a volume is to be. It is
+// called before anything is made.
+func (d *DirFS) Private() { d.fileMode, d.dirMode = 0o600, 0o700 }
+
+// Mode is the directory's own, as it was opened.
+func (d *DirFS) Mode() os.FileMode { return d.mode }
+
 // Root is the absolute path of the directory.
 func (d *DirFS) Root() string { return d.root }
 
@@ -118,7 +128,7 @@ func (d *DirFS) Glance(name string) (File, error) {
 
 // CreateExclusive implements FS.
 func (d *DirFS) CreateExclusive(name string) (File, error) {
-	f, err := os.OpenFile(d.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(d.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, d.fileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +136,7 @@ func (d *DirFS) CreateExclusive(name string) (File, error) {
 }
 
 // Mkdir implements FS.
-func (d *DirFS) Mkdir(name string) error { return os.Mkdir(d.path(name), 0o755) }
+func (d *DirFS) Mkdir(name string) error { return os.Mkdir(d.path(name), d.dirMode) }
 
 // Rename implements FS. It is the bare system call: os.Rename looks at the target
 // first, and a look answered from the client's cache would decide in the server's place.

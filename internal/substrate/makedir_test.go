@@ -1,6 +1,7 @@
 package substrate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,6 +29,33 @@ func TestMakeDirIsPrivate(t *testing.T) {
 	for name, want := range map[string]os.FileMode{"there": usual, "a": usual, "a/b": 0o700} {
 		if got := mode(name); got != want {
 			t.Errorf("%s has mode %o, want %o", name, got, want)
+		}
+	}
+}
+
+// What is made on a volume is its owner's alone, and what is elsewhere as usual.
+func TestPrivate(t *testing.T) {
+	for _, private := range []bool{false, true} {
+		d, err := OpenDir(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if private {
+			d.Private()
+		}
+		f, err := d.CreateExclusive("f")
+		if err = errors.Join(err, d.Mkdir("d")); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		for _, name := range []string{"f", "d"} {
+			fi, err := os.Stat(filepath.Join(d.Root(), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if others := fi.Mode().Perm() & 0o077; private != (others == 0) {
+				t.Errorf("private %v: %s has mode %o", private, name, fi.Mode().Perm())
+			}
 		}
 	}
 }

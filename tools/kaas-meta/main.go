@@ -109,6 +109,7 @@ func (a *app) open() (*substrate.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
+	fs.Private()
 	return substrate.ReadVolume(fs)
 }
 

@@ -52,6 +52,7 @@ func (a *app) openLost() (*substrate.Volume, error) {
 	if ferr != nil {
 		return nil, ferr
 	}
+	fs.Private()
 	v = &substrate.Volume{FS: fs}
 	es, ferr := v.ListFresh(".")
 	for _, e := range es {

@@ -176,6 +176,7 @@ func (a *app) openOrMake(id string) (v *substrate.Volume, made bool, err error) 
 	if err != nil {
 		return nil, false, err
 	}
+	fs.Private()
 	v = &substrate.Volume{FS: fs}
 	es, err := v.ListFresh(".")
 	made = len(es) == 0
