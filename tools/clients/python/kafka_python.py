@@ -19,8 +19,10 @@ class Client:
     skip = {"group consumer": "it has the classic protocol only"}
 
     def __init__(self, bootstrap):
-        self.base = {"bootstrap_servers": bootstrap}
-        self.adm = KafkaAdminClient(**self.base)
+        # A client that is closed while another thread polls may ask once more, and make the topic anew
+        # that was deleted meanwhile.
+        self.base = {"bootstrap_servers": bootstrap, "allow_auto_create_topics": False}
+        self.adm = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     @staticmethod
     def code(e):

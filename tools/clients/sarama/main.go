@@ -52,6 +52,7 @@ func (s *client) config() *sarama.Config {
 	c.Producer.Partitioner = sarama.NewManualPartitioner
 	c.Consumer.MaxWaitTime = 100 * time.Millisecond
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
+	c.Metadata.AllowAutoTopicCreation = false
 	s.way(c)
 	return c
 }
