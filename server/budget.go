@@ -3,6 +3,7 @@ package server
 import (
 	"container/list"
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -10,34 +11,52 @@ import (
 // budget bounds the bytes of requests in memory. A request takes bytes as they
 // arrive, not as they are claimed, so a peer that sends nothing holds nothing.
 //
-// Half-read requests hold at most half of it: the rest is for those that have arrived
-// whole, so that peers who stop in the middle hold up nobody who does not.
+// Three kinds are judged apart, so that who stops in the middle holds up nobody who does not:
+//   - requests that have come whole wait for such alone, which have all of the limit;
+//   - half-read ones have half of it, beside whole ones;
+//   - the oldest half-read one waits for whole ones alone, and none waits for it. So half-read
+//     requests cannot wait for one another for ever, and one that is larger than all there is
+//     comes to its end.
 //
-// The oldest request that is still being read does not wait for other half-read
-// ones: whatever they hold it comes to its end, so they cannot wait for one another
-// for ever, and a request larger than the whole budget is admitted alone.
+// What is used is never more than the limit, half of it, and one request; and one more, of
+// whoever has waited for a while. Who waits for a half-read one has those cut off that are slow.
 type budget struct {
 	limit int64
 	mu    struct { // read and written by every connection's reader
 		sync.Mutex
 		used    int64         // by all
 		whole   int64         // by requests that were read to their end: given back without further reading
-		reading list.List     // of *claim, oldest first: those not read to their end
+		reading list.List     // of *claim, oldest first: those that are half read, since they first took something
 		sending list.List     // of *claim, oldest first: answers that are on their way
 		changed chan struct{} // closed, and renewed, when something was given back
 	}
 }
+
+const (
+	// pressAfter is how long a claim waits until it presses, and until it does again.
+	pressAfter = time.Second
+	// slowSender is how long a request may be half read while others wait for its room.
+	slowSender = 10 * time.Second
+)
+
+var errSlowSender = errors.New("a request came slowly, and others waited for its room")
 
 // claim is one request's part of a budget. It belongs to one connection, which
 // takes in its reader and releases once, anywhere.
 type claim struct {
 	b    *budget
 	n    int64
-	elem *list.Element // nil once it is read to its end
-	// sent is its place among the answers that are on their way, since then; cut ends that.
-	sent  *list.Element
+	elem *list.Element // while it is half read
+	// sent is its place among the answers that are on their way.
+	sent *list.Element
+	// since is when it began to be half read, the time that it waited for room left out, or to
+	// be on its way.
 	since time.Time
-	cut   func()
+	// cut ends what it is of, if that is slow; nil if it may take its time.
+	cut func()
+	// waits is since when it waits for room, waited that it had to, patient that it did for a while.
+	waits           time.Time
+	waited, patient bool
 }
 
 func newBudget(limit int64) *budget {
@@ -46,45 +65,111 @@ func newBudget(limit int64) *budget {
 	return b
 }
 
-// begin registers a request whose bytes are about to be read.
-func (b *budget) begin() *claim {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := &claim{b: b}
-	c.elem = b.mu.reading.PushBack(c)
-	return c
-}
+// begin is for a request whose bytes are about to be read.
+func (b *budget) begin() *claim { return &claim{b: b} }
 
 // take waits until n more bytes may be held, or ctx ends. whole tells that the
-// request needs nothing more from its peer.
+// request needs nothing more from its peer, and has taken nothing before.
 func (c *claim) take(ctx context.Context, n int64, whole bool) error {
-	for {
-		changed, ok := c.tryTake(n, whole)
-		if ok {
-			return nil
-		}
+	changed, ok := c.tryTake(n, whole)
+	if ok {
+		return nil
+	}
+	tick := time.NewTicker(pressAfter)
+	defer tick.Stop()
+	for !ok {
 		select {
 		case <-changed:
+		case <-tick.C:
+			c.press(n)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		changed, ok = c.tryTake(n, whole)
 	}
+	return nil
 }
 
 func (c *claim) tryTake(n int64, whole bool) (<-chan struct{}, bool) {
 	b := c.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The oldest overdraws when all is held by half-read requests, so that what is
-	// used is never more than the limit and one request.
-	oldest := b.mu.reading.Front() == c.elem
-	room := b.mu.used+n <= b.limit && (whole || oldest || b.mu.used-b.mu.whole+n <= b.limit/2)
-	if room || oldest && b.mu.whole == 0 {
-		b.mu.used += n
-		c.n += n
-		return nil, true
+	if !whole && c.elem == nil {
+		c.since = time.Now()
+		c.elem = b.mu.reading.PushBack(c)
 	}
-	return b.mu.changed, false
+	if !c.room(n) {
+		if c.waits.IsZero() {
+			c.waits = time.Now()
+		}
+		return b.mu.changed, false
+	}
+	if !c.waits.IsZero() {
+		c.since = c.since.Add(time.Since(c.waits))
+		c.waits, c.waited = time.Time{}, true
+	}
+	b.mu.used += n
+	if c.n += n; c.elem == nil {
+		b.mu.whole += n
+	}
+	return nil, true
+}
+
+// room reports whether it may take n more.
+func (c *claim) room(n int64) bool {
+	b := c.b
+	if c.elem != nil && !c.oldest() {
+		return b.half()+n <= b.limit/2 && b.mu.whole+b.half()+n <= b.limit
+	}
+	mine := n
+	if c.elem != nil {
+		mine += c.n
+	}
+	return b.mu.whole+mine <= b.limit || b.mu.whole == 0 || c.patient && b.mu.whole <= b.limit
+}
+
+func (c *claim) oldest() bool { return c.b.mu.reading.Front() == c.elem }
+
+// half is what half-read requests hold but the oldest.
+func (b *budget) half() int64 {
+	n := b.mu.used - b.mu.whole
+	if first := b.mu.reading.Front(); first != nil {
+		n -= first.Value.(*claim).n
+	}
+	return n
+}
+
+// press is for who has waited for n for a while. What is slow and in the way of it ends.
+func (c *claim) press(n int64) {
+	b := c.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.patient = true
+	now := time.Now()
+	if first := b.mu.sending.Front(); first != nil {
+		if a := first.Value.(*claim); a.since.Before(now.Add(-slowReader)) {
+			b.mu.sending.Remove(first)
+			a.sent = nil
+			a.cut()
+		}
+	}
+	if c.elem == nil || c.oldest() || b.half()+n <= b.limit/2 {
+		return
+	}
+	for e := b.mu.reading.Front(); e != nil; e = e.Next() {
+		r := e.Value.(*claim)
+		if r.cut != nil && r.waits.IsZero() && r.since.Before(now.Add(-slowSender)) {
+			r.cut()
+			r.cut = nil
+		}
+	}
+}
+
+// received says that its bytes have come, though it is half read still as far as others go.
+func (c *claim) received() {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	c.cut = nil
 }
 
 // complete says that the request was read to its end.
@@ -99,6 +184,9 @@ func (c *claim) complete() {
 
 // release gives back whatever the request holds. Further calls do nothing.
 func (c *claim) release() {
+	if c == nil {
+		return
+	}
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
 	c.b.mu.used -= c.n
@@ -119,27 +207,15 @@ func (c *claim) send(n int64, now time.Time, cut func()) {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
 	c.b.mu.used -= c.n - n
+	if c.elem == nil {
+		c.b.mu.whole -= c.n
+	}
 	c.n = n
 	c.b.mu.whole += n
 	c.since, c.cut = now, cut
 	c.sent = c.b.mu.sending.PushBack(c)
 	c.leave()
 	c.b.wake()
-}
-
-// cutSlow ends the oldest answer on its way, if that began before some time.
-func (b *budget) cutSlow(before time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first := b.mu.sending.Front()
-	if first == nil {
-		return
-	}
-	if c := first.Value.(*claim); c.since.Before(before) {
-		b.mu.sending.Remove(first)
-		c.sent = nil
-		c.cut()
-	}
 }
 
 // pass moves what a request holds, read to its end, to a new claim.

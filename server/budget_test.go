@@ -17,7 +17,7 @@ func TestBudgetWaits(t *testing.T) {
 		}
 		whole.complete()
 		second := b.begin()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), pressAfter/2)
 		defer cancel()
 		if err := second.take(ctx, 30, false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("took more than there is: %v", err)
@@ -69,8 +69,8 @@ func TestBudgetHalfReadRequestsDoNotDeadlock(t *testing.T) {
 		for range claims {
 			<-done
 		}
-		if peak > 170 || b.mu.used != 0 || b.mu.whole != 0 {
-			t.Errorf("peak %d of 100 and one request of 70; %d used after", peak, b.mu.used)
+		if peak > 220 || b.mu.used != 0 || b.mu.whole != 0 {
+			t.Errorf("peak %d of 100, half of it, and one request of 70; %d used after", peak, b.mu.used)
 		}
 	})
 }
@@ -126,5 +126,87 @@ func TestBudgetLargeRequestIsAdmittedAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		small.release()
+	})
+}
+
+// Whatever the oldest half-read request holds, it is in nobody's way, and whatever half-read
+// requests hold is in no whole one's.
+func TestBudgetKindsAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		try := func(c *claim, n int64, whole bool) bool {
+			_, ok := c.tryTake(n, whole)
+			return ok
+		}
+		oldest, second, third := b.begin(), b.begin(), b.begin()
+		if !try(oldest, 300, false) || !try(second, 40, false) || try(third, 20, false) || !try(third, 10, false) {
+			t.Errorf("half-read requests hold %d, %d and %d", oldest.n, second.n, third.n)
+		}
+		whole, last := b.begin(), b.begin()
+		if !try(whole, 90, true) || try(last, 20, true) || !try(last, 10, true) {
+			t.Errorf("whole requests hold %d and %d beside half-read ones", whole.n, last.n)
+		}
+		if b.mu.used != 450 || b.mu.whole != 100 {
+			t.Errorf("%d used, %d whole", b.mu.used, b.mu.whole)
+		}
+		if try(oldest, 10, false) || try(second, 1, false) {
+			t.Error("half-read requests go on beside whole ones that have all")
+		}
+		for _, c := range []*claim{oldest, second, third, whole, last} {
+			c.release()
+		}
+		if b.mu.used != 0 || b.mu.whole != 0 || b.mu.reading.Len() != 0 {
+			t.Errorf("%d used, %d whole, %d reading", b.mu.used, b.mu.whole, b.mu.reading.Len())
+		}
+	})
+}
+
+// A request that is larger than what whole ones leave comes in the end, though they never end all
+// at once.
+func TestBudgetPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		small := b.begin()
+		if err := small.take(t.Context(), 1, true); err != nil {
+			t.Fatal(err)
+		}
+		began, large := time.Now(), b.begin()
+		if err := large.take(t.Context(), 1000, false); err != nil || time.Since(began) != pressAfter {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		large.release()
+		small.release()
+	})
+}
+
+// Half-read requests that are slow are cut off once others wait for their room, and not before;
+// those that wait themselves are not.
+func TestBudgetCutsSlowSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		began := time.Now()
+		var claims []*claim
+		cut := make([]time.Duration, 3)
+		for i, n := range []int64{200, 50, 10} {
+			c := b.begin()
+			c.cut = func() {
+				cut[i] = time.Since(began)
+				go c.release()
+			}
+			claims = append(claims, c)
+			if i == 2 {
+				time.Sleep(5 * slowSender)
+			}
+			if err := c.take(t.Context(), n, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := 5*slowSender + pressAfter; cut[0] != want || cut[1] != want || cut[2] != 0 || time.Since(began) != want {
+			t.Errorf("cut off after %v, and what waited has its room after %v", cut, time.Since(began))
+		}
+		if claims[2].since.Sub(began) != 5*slowSender+pressAfter || !claims[2].waited {
+			t.Errorf("what has waited counts as slow since %v", claims[2].since.Sub(began))
+		}
+		claims[2].release()
 	})
 }

@@ -64,6 +64,7 @@ type conn struct {
 	timed    quota.Client // who sent the last request, where anybody's time counts; owned by the reader
 	excused  bool         // a broker's, which passes on what others ask; owned by the reader
 	admitted func()       // of the first one, which is being read; owned by the reader
+	tooSlow  func()       // ends it for a request that came slowly
 	muted    atomic.Int64 // until when nothing is read, in ns after began; see mute
 
 	writes   bool     // the writer runs, which begins with the first request; owned by the reader
@@ -121,6 +122,7 @@ func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
 	}
 	c.log = s.log.With("peer", nc.RemoteAddr().String())
 	c.ctx, c.cancel = context.WithCancelCause(s.wire)
+	c.tooSlow = func() { c.cancel(errSlowSender) }
 	return c
 }
 
@@ -244,6 +246,11 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 		return nil, err
 	}
 	c.s.metrics.bytesIn.Add(float64(h.size) + 4)
+	decoded, err := c.decoding(len(rest), claim, weight)
+	if err != nil {
+		return nil, err
+	}
+	defer decoded.release()
 	p, err = c.start(a, h, rest, claim)
 	if p != nil {
 		c.launch(p)
@@ -252,7 +259,12 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 }
 
 // admit opens a claim for a request's bytes and tells what each of them weighs.
-func (c *conn) admit(a *api, h head) (*claim, int64, error) {
+func (c *conn) admit(a *api, h head) (claim *claim, weight int64, err error) {
+	defer func() {
+		if claim != nil {
+			claim.cut = c.tooSlow
+		}
+	}()
 	if a.records {
 		return c.s.queued.begin(), 1, nil
 	}
@@ -266,6 +278,17 @@ func (c *conn) admit(a *api, h head) (*claim, int64, error) {
 		return c.s.control.begin(), saslWeight, nil
 	}
 	return c.s.control.begin(), controlWeight, nil
+}
+
+// decoding claims what a request may take once it is decoded, of a budget of its own, so that
+// small ones, whose claim has that in it already, never wait for large ones.
+func (c *conn) decoding(n int, read *claim, weight int64) (*claim, error) {
+	most := int64(n) * weight
+	if read.n >= most {
+		return nil, nil
+	}
+	d := c.s.decoded.begin()
+	return d, d.take(c.ctx, most, true)
 }
 
 // mostBytes bounds a request.

@@ -64,9 +64,9 @@
 //
 //   - A request costs its sender's connection at most: whatever cannot be decoded,
 //     is not served, or panics ends that connection and nothing else.
-//   - Memory: request bytes held at any time are at most queued.max.request.bytes,
-//     plus one request that alone is larger. Nothing is allocated because a peer
-//     claims a length, only for bytes that came.
+//   - Memory: request bytes held at any time are at most queued.max.request.bytes, half
+//     of it for half-read requests, and one request (see [budget]). Nothing is allocated
+//     because a peer claims a length, only for bytes that came and about as many more.
 //   - Records in memory on their way to consumers are at most queued.max.response.bytes
 //     of all connections together, and a few KiB of each; who reads slowly keeps nobody
 //     waiting (see [answers]).

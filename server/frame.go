@@ -16,12 +16,12 @@ import (
 const (
 	// headBytes is what every request starts with: key, version, correlation ID.
 	headBytes = 8
-	// growth is how many times what has come a request of records is given for the rest.
+	// growth is how many times what has come a request is given for the rest, up to a MiB more.
 	growth = 8
 	// controlMax bounds a request that carries no records.
 	controlMax = 4 << 20
-	// controlWeight is what decoding a byte of such a request may cost in memory, at
-	// worst (arrays of the smallest elements).
+	// controlWeight is what a byte of such a request may cost in memory once it is decoded,
+	// at worst (arrays of the smallest elements).
 	controlWeight = 48
 )
 
@@ -60,36 +60,49 @@ func readHead(r io.Reader, max int64) (head, error) {
 	return h, nil
 }
 
-// readRest reads n bytes, taking weight bytes of memory for each. What fits the
-// reader's buffer is awaited there, and holds nothing before it is whole. Of more,
-// what has arrived is paid for first, and then pieces that grow with it; where bytes
-// weigh more than themselves they do not grow. progress is called before each MiB.
+// readRest reads n bytes, taking memory for them. What fits the reader's buffer is awaited
+// there, and holds nothing before it is whole: then each byte takes weight. Of more, what has
+// arrived is paid for first, and then pieces that grow with it, up to as much again, at no more
+// than two a byte; what decoding takes is up to the caller. progress is called after each MiB,
+// and after a wait for memory, so that it gives the peer time for the next.
 func readRest(ctx context.Context, r *bufio.Reader, n int, c *claim, weight int64, progress func()) ([]byte, error) {
 	buf := []byte{}
-	for len(buf) < n {
+	for passed := 0; len(buf) < n; {
 		arrived := min(n-len(buf), r.Size())
 		if _, err := r.Peek(arrived); err != nil {
 			return nil, err
 		}
-		to := len(buf) + arrived
-		if weight == 1 {
-			to = min(n, max(to, len(buf)*growth))
+		to, each := len(buf)+arrived, weight
+		if arrived < n {
+			to = min(n, max(to, len(buf)+min(len(buf)*(growth-1), max(len(buf), writePiece))))
+			each = min(weight, saslWeight)
 		}
-		if err := c.take(ctx, int64(to-len(buf))*weight, arrived == n); err != nil {
+		if err := c.take(ctx, int64(to-len(buf))*each, arrived == n); err != nil {
 			return nil, err
+		}
+		if c.waited {
+			c.waited = false
+			progress()
 		}
 		next := slices.Grow(buf, to-len(buf))[:to]
 		for have := len(buf); have < to; {
-			progress()
-			m, err := io.ReadFull(r, next[have:min(have+writePiece, to)])
+			m, err := io.ReadFull(r, next[have:min(have+writePiece-passed, to)])
 			if err != nil {
 				return nil, err
 			}
 			have += m
+			if passed += m; passed == writePiece {
+				passed = 0
+				progress()
+			}
 		}
 		buf = next
 	}
-	c.complete()
+	if c.n < int64(n)*weight {
+		c.received()
+	} else {
+		c.complete()
+	}
 	return buf, nil
 }
 

@@ -24,7 +24,8 @@ type Server struct {
 	metrics   *metrics
 
 	queued  *budget                    // bytes of requests that carry records
-	control *budget                    // bytes of the others, while they are decoded
+	control *budget                    // bytes of the others, and of small ones while they are decoded
+	decoded *budget                    // of large ones, while they are decoded
 	told    *budget                    // bytes of answers whose length nothing else bounds
 	answers *answers                   // bytes of records in answers
 	verify  atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
@@ -69,7 +70,7 @@ type Server struct {
 func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m *metrics, log *slog.Logger) *Server {
 	s := &Server{
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
-		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes),
+		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes), decoded: newBudget(cfg.QueuedMaxBytes),
 		told:    newBudget(cfg.AnswersMaxBytes),
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),

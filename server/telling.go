@@ -84,15 +84,7 @@ func (t *telling) count(n int64) (*claim, error) {
 func (t *telling) take(c *claim, n int64) error {
 	wait, cancel := context.WithTimeoutCause(t.conn.ctx, pieceTimeout, errNoRoom)
 	defer cancel()
-	for {
-		soon, done := context.WithTimeout(wait, time.Second)
-		err := c.take(soon, n*answerWeight, false)
-		done()
-		if err == nil || wait.Err() != nil {
-			return err
-		}
-		t.budget.cutSlow(time.Now().Add(-slowReader))
-	}
+	return c.take(wait, n*answerWeight, false)
 }
 
 func (t *telling) failed() error {
