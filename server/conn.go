@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,10 @@ const (
 	// nothing or nothing that means something.
 	firstBuffer = 512
 	readBuffer  = 4 << 10
+	// largeControl is the most of a request without records that may be read while earlier ones
+	// of its connection are not answered, and mostAhead of all such together.
+	largeControl = 64 << 10
+	mostAhead    = 2 * largeControl
 	// keepBuffer is the largest answer whose buffer is used again.
 	keepBuffer = 8 << 20
 )
@@ -54,8 +59,9 @@ type conn struct {
 	queue  chan *pending   // from the reader to the writer, in the order of the wire
 	open   atomic.Int64    // requests that were started and are not answered
 	idle   chan struct{}   // is told when all that were started are answered
-	// undone bounds the bytes of requests without records that are not answered. Those
-	// with records are bounded for all connections together.
+	// undone bounds the bytes of small requests without records that are not answered. Large
+	// ones are not read before all earlier ones are answered; they and those with records are
+	// bounded for all connections together.
 	undone *semaphore.Weighted
 	wg     sync.WaitGroup
 
@@ -89,6 +95,7 @@ type pending struct {
 	raw   []byte // written in the place of resp, as it is
 	err   error
 	claim *claim
+	held  *claim // what a large request takes until its answer is made
 }
 
 // drop releases what an answer holds that is not sent, or sent already.
@@ -106,13 +113,21 @@ func (p *pending) forget() {
 	}
 	p.req.conn.s.chargeTime(p.req)
 	p.req.auditRest()
+	p.held.release()
 	p.drop()
 }
+
+// made lets go of what the request was, once the answer is made.
+func (p *pending) made() {
+	p.req.msg, p.reply, p.resp = nil, reply{}, nil
+}
+
+var errLongHeld = errors.New("a large request took long, and others waited for its room")
 
 var errDraining = errors.New("the broker is stopping")
 
 func (s *Server) newConn(l *Endpoint, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), idle: make(chan struct{}, 1), undone: semaphore.NewWeighted(controlMax),
+	c := &conn{s: s, nc: nc, listener: l, queue: make(chan *pending, maxInFlight), idle: make(chan struct{}, 1), undone: semaphore.NewWeighted(mostAhead),
 		principal: auth.Anonymous, began: time.Now(), host: hostOf(nc)}
 	if s.cfg.identify != nil {
 		c.principal = s.cfg.identify(nc)
@@ -197,9 +212,10 @@ func (c *conn) read() error {
 			c.writes = true
 			c.wg.Go(c.runWriter)
 		}
+		last := p.reply.last
 		c.queue <- p // until the end somebody takes it
-		if p.reply.last != nil {
-			return &lastAnswer{p.reply.last}
+		if last != nil {
+			return &lastAnswer{last}
 		}
 	}
 }
@@ -250,8 +266,12 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer decoded.release()
-	p, err = c.start(a, h, rest, claim)
+	if p, err = c.start(a, h, rest, claim); err != nil || !large(h.size) || p.req.msg == nil {
+		decoded.release()
+	} else if decoded != nil {
+		p.held = decoded
+		decoded.send(weighs(a, p.req.msg, len(rest)), time.Now(), func() { c.cancel(errLongHeld) })
+	}
 	if p != nil {
 		c.launch(p)
 	}
@@ -271,13 +291,31 @@ func (c *conn) admit(a *api, h head) (claim *claim, weight int64, err error) {
 	if h.size > controlMax {
 		return nil, 0, fmt.Errorf("%w: %d for %s", errSize, h.size, kmsg.NameForKey(h.key))
 	}
-	if err := c.undone.Acquire(c.ctx, int64(h.size)); err != nil {
+	if err := c.awaitUndone(h.size); err != nil {
 		return nil, 0, err
 	}
 	if k := kmsg.Key(h.key); k == kmsg.SASLHandshake || k == kmsg.SASLAuthenticate {
 		return c.s.control.begin(), saslWeight, nil
 	}
 	return c.s.control.begin(), controlWeight, nil
+}
+
+// large reports whether a request of that size without records is not read ahead.
+func large(size int32) bool { return size > largeControl }
+
+// awaitUndone waits until a request without records may be read: a large one until all before
+// it are answered.
+func (c *conn) awaitUndone(size int32) error {
+	var err error
+	switch {
+	case large(size):
+		err = c.awaitAnswers()
+	case c.undone.TryAcquire(int64(size)):
+		return nil
+	default:
+		err = c.undone.Acquire(c.ctx, int64(size))
+	}
+	return cmp.Or(err, c.deadline(pieceTimeout))
 }
 
 // decoding claims what a request may take once it is decoded, of a budget of its own, so that
@@ -434,7 +472,8 @@ func (c *conn) write() error {
 			default: // it was told so before
 			}
 		}
-		if !apiFor(p.req.key).records {
+		p.held.release()
+		if !apiFor(p.req.key).records && !large(p.req.size) {
 			c.undone.Release(int64(p.req.size))
 		}
 	}
@@ -471,13 +510,18 @@ func (c *conn) answer(p *pending) (err error) {
 		p.resp.SetVersion(p.req.version)
 	}
 	if f, ok := p.resp.(*fetchAnswer); ok {
+		p.made()
 		return c.answerFetch(p.req.correlationID, f)
 	}
 	buf := buffers.Get().(*[]byte)
 	*buf = appendResponse((*buf)[:0], p.req.correlationID, p.resp)
-	p.resp = nil
-	p.req.telling.made(cap(*buf))
+	p.made()
 	defer p.drop()
+	if err := p.req.tells(len(*buf)); err != nil {
+		return err
+	}
+	p.held.release()
+	p.req.telling.made(cap(*buf))
 	c.s.metrics.bytesOut.Add(float64(len(*buf)))
 	err = c.send(*buf)
 	if cap(*buf) <= keepBuffer {

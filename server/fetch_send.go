@@ -30,6 +30,7 @@ func (c *conn) answerFetch(correlationID int32, a *fetchAnswer) error {
 	}
 	var parts []payload
 	*buf, parts = a.encode(head)
+	a.Topics = nil
 	size := len(*buf)
 	for i := range parts {
 		size += parts[i].size()

@@ -30,7 +30,7 @@ func (c *conn) nextToken(br *bufio.Reader) (*pending, error) {
 	if h.size < 0 || int64(h.size) > c.auth.maxReceive {
 		return nil, fmt.Errorf("%w: %d", errSize, h.size)
 	}
-	if err := c.undone.Acquire(c.ctx, int64(h.size)); err != nil {
+	if err := c.awaitUndone(h.size); err != nil {
 		return nil, err
 	}
 	claim := c.s.control.begin()

@@ -26,7 +26,7 @@ type Server struct {
 	queued  *budget                    // bytes of requests that carry records
 	control *budget                    // bytes of the others, and of small ones while they are decoded
 	decoded *budget                    // of large ones, while they are decoded
-	told    *budget                    // bytes of answers whose length nothing else bounds
+	told    *budget                    // bytes of long answers, but for fetches
 	answers *answers                   // bytes of records in answers
 	verify  atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
 	fetches *fetchCache

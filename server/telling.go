@@ -93,6 +93,22 @@ func (t *telling) failed() error {
 	return t.mu.err
 }
 
+// tells counts an answer that is made, if it is long and nothing of it was counted.
+func (r *request) tells(n int) error {
+	if n <= freeAnswer || r.telling.held() != nil {
+		return nil
+	}
+	t := &telling{budget: r.conn.s.told, conn: r.conn}
+	t.mu.claim = t.budget.begin()
+	r.telling = t
+	wait, cancel := context.WithTimeoutCause(r.conn.ctx, pieceTimeout, errNoRoom)
+	defer cancel()
+	if t.mu.claim.take(wait, int64(n), false) != nil {
+		return context.Cause(wait)
+	}
+	return nil
+}
+
 // made says that the answer is n bytes that are on their way.
 func (t *telling) made(n int) {
 	if c := t.held(); c != nil {
