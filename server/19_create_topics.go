@@ -145,7 +145,7 @@ func (s *Server) createOne(ctx context.Context, r *request, spec coordinator.Top
 		t, err = s.createTopic(ctx, spec, r.msg.(*kmsg.CreateTopicsRequest).ValidateOnly)
 	}
 	if err != nil {
-		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreateTopics, err), message(err)
+		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreateTopics, err), r.message(err)
 		out.NumPartitions, out.ReplicationFactor = -1, -1
 		return out
 	}

@@ -33,7 +33,7 @@ func (s *Server) deleteTopics(_ context.Context, r *request) (reply, error) {
 		for i := range topics { // in order, for that is how a quota is used up
 			ts[i], errs[i] = s.judgeDeletion(r, &topics[i], twice[i])
 		}
-		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, &topics[i], ts[i], errs[i]) })
+		inParallel(len(topics), func(i int) { resp.Topics[i] = s.deleteOne(ctx, r, &topics[i], ts[i], errs[i]) })
 		return resp
 	})
 }
@@ -64,7 +64,7 @@ func (s *Server) judgeDeletion(r *request, in *kmsg.DeleteTopicsRequestTopic, tw
 	return t, err
 }
 
-func (s *Server) deleteOne(ctx context.Context, in *kmsg.DeleteTopicsRequestTopic, t *projections.Topic, err error) kmsg.DeleteTopicsResponseTopic {
+func (s *Server) deleteOne(ctx context.Context, r *request, in *kmsg.DeleteTopicsRequestTopic, t *projections.Topic, err error) kmsg.DeleteTopicsResponseTopic {
 	out := kmsg.NewDeleteTopicsResponseTopic()
 	out.Topic, out.TopicID = in.Topic, in.TopicID
 	if t != nil {
@@ -74,7 +74,7 @@ func (s *Server) deleteOne(ctx context.Context, in *kmsg.DeleteTopicsRequestTopi
 		err = s.backend.DeleteTopic(ctx, t.ID)
 	}
 	if err != nil {
-		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DeleteTopics, err), message(err)
+		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.DeleteTopics, err), r.message(err)
 		return out
 	}
 	s.metrics.forget(t.Name)

@@ -35,7 +35,7 @@ func (s *Server) createACLs(_ context.Context, r *request) (reply, error) {
 		resp := kmsg.NewPtrCreateACLsResponse()
 		for _, err := range s.makeACLs(ctx, r, req.Creations) {
 			o := kmsg.NewCreateACLsResponseResult()
-			o.ErrorCode, o.ErrorMessage = s.failure(kmsg.CreateACLs, err), message(err)
+			o.ErrorCode, o.ErrorMessage = s.failure(kmsg.CreateACLs, err), r.message(err)
 			resp.Results = append(resp.Results, o)
 		}
 		return resp

@@ -48,7 +48,7 @@ func (s *Server) deleteACLs(_ context.Context, r *request) (reply, error) {
 		resp := kmsg.NewPtrDeleteACLsResponse()
 		for i := range req.Filters {
 			o := kmsg.NewDeleteACLsResponseResult()
-			if o.ErrorCode, o.ErrorMessage = s.failure(kmsg.DeleteACLs, err), message(err); err == nil {
+			if o.ErrorCode, o.ErrorMessage = s.failure(kmsg.DeleteACLs, err), r.message(err); err == nil {
 				o.MatchingACLs = gone[i].told()
 			}
 			resp.Results = append(resp.Results, o)

@@ -48,7 +48,7 @@ func (s *Server) createPartitions(_ context.Context, r *request) (reply, error) 
 				err = s.backend.CreatePartitions(ctx, ts[i].ID, topics[i].Count, req.ValidateOnly)
 			}
 			out.Topic = topics[i].Topic
-			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreatePartitions, err), message(err)
+			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.CreatePartitions, err), r.message(err)
 			resp.Topics[i] = out
 		})
 		return resp

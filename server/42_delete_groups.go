@@ -28,8 +28,8 @@ func (s *Server) deleteGroups(_ context.Context, r *request) (reply, error) {
 			out := &resp.Groups[i]
 			out.Default()
 			err := orElse(r.deniedGroup(acl.Delete, names[i]), func() error { return s.deleteGroup(ctx, names[i]) })
-			out.Group = names[i]
-			out.ErrorCode, out.ErrorMessage = s.groupTold(kmsg.DeleteGroups, err)
+			code, words := s.groupTold(kmsg.DeleteGroups, err)
+			out.Group, out.ErrorCode, out.ErrorMessage = names[i], code, r.bounded(words)
 		})
 		return resp
 	})

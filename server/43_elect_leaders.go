@@ -45,7 +45,7 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 		if err == nil {
 			moves = elect(view, req.ElectionType, asked)
 		}
-		resp := s.elected(topics, asked, s.moveAll(ctx, moves))
+		resp := s.elected(r, topics, asked, s.moveAll(ctx, moves))
 		if r.refused != nil || req.Topics == nil || len(req.Topics) > 0 {
 			resp.ErrorCode = s.failure(kmsg.ElectLeaders, err)
 		}
@@ -54,7 +54,7 @@ func (s *Server) electLeaders(_ context.Context, r *request) (reply, error) {
 }
 
 // elected is the answer that tells what became of each partition.
-func (s *Server) elected(topics []string, asked []askedPartition, errs []error) *kmsg.ElectLeadersResponse {
+func (s *Server) elected(r *request, topics []string, asked []askedPartition, errs []error) *kmsg.ElectLeadersResponse {
 	resp := kmsg.NewPtrElectLeadersResponse()
 	resp.Topics = make([]kmsg.ElectLeadersResponseTopic, len(topics))
 	for i := range topics {
@@ -63,7 +63,7 @@ func (s *Server) elected(topics []string, asked []askedPartition, errs []error) 
 	for i, a := range asked {
 		out := kmsg.NewElectLeadersResponseTopicPartition()
 		out.Partition = a.index
-		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.ElectLeaders, errs[i]), message(errs[i])
+		out.ErrorCode, out.ErrorMessage = s.failure(kmsg.ElectLeaders, errs[i]), r.message(errs[i])
 		t := &resp.Topics[a.at]
 		t.Partitions = append(t.Partitions, out)
 	}

@@ -37,7 +37,7 @@ func (s *Server) alterPartitionReassignments(_ context.Context, r *request) (rep
 			for _, p := range req.Topics[i].Partitions {
 				o := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
 				o.Partition = p.Partition
-				o.ErrorCode, o.ErrorMessage = s.failure(kmsg.AlterPartitionAssignments, errs[0]), message(errs[0])
+				o.ErrorCode, o.ErrorMessage = s.failure(kmsg.AlterPartitionAssignments, errs[0]), r.message(errs[0])
 				t.Partitions, errs = append(t.Partitions, o), errs[1:]
 			}
 			resp.Topics = append(resp.Topics, t)

@@ -39,7 +39,7 @@ func (s *Server) alterClientQuotas(_ context.Context, r *request) (reply, error)
 		resp := kmsg.NewPtrAlterClientQuotasResponse()
 		for _, a := range as {
 			out := kmsg.NewAlterClientQuotasResponseEntry()
-			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.AlterClientQuotas, a.err), message(a.err)
+			out.ErrorCode, out.ErrorMessage = s.failure(kmsg.AlterClientQuotas, a.err), r.message(a.err)
 			for _, p := range a.in.Entity {
 				o := kmsg.NewAlterClientQuotasResponseEntryEntity()
 				o.Type, o.Name = p.Type, p.Name

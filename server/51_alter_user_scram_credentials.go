@@ -45,7 +45,7 @@ func (s *Server) alterUserScramCredentials(_ context.Context, r *request) (reply
 				why = cs.errs[user]
 			}
 			out := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
-			out.User, out.ErrorCode, out.ErrorMessage = user, s.failure(kmsg.AlterUserSCRAMCredentials, why), message(why)
+			out.User, out.ErrorCode, out.ErrorMessage = user, s.failure(kmsg.AlterUserSCRAMCredentials, why), r.message(why)
 			resp.Results = append(resp.Results, out)
 		}
 		return resp

@@ -32,6 +32,9 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 	if c := req.Cursor; c != nil {
 		if c.Partition < 0 || len(req.Topics) > 0 && !slices.Contains(names, c.Topic) {
 			for _, name := range namesOf(view, req) {
+				if !r.room(elementBytes + len(name)) {
+					return now(nil)
+				}
 				resp.Topics = append(resp.Topics, s.undescribed(name, kerr.InvalidRequest))
 			}
 			return now(resp)
@@ -54,6 +57,9 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 	})
 	defer func() { // behind all that is described, and on every page
 		for _, name := range denied {
+			if !r.room(elementBytes + len(name)) {
+				return
+			}
 			resp.Topics = append(resp.Topics, s.undescribed(name, kerr.TopicAuthorizationFailed))
 		}
 	}()
@@ -63,12 +69,18 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (reply, 
 			resp.NextCursor = cursorAt(name, 0)
 			break
 		}
+		if !r.room(elementBytes + len(name)) {
+			return now(nil)
+		}
 		t := view.Topic(name)
 		if t == nil {
 			out := s.undescribed(name, unknownTopic(name))
 			out.AuthorizedOperations = r.subject.Operations(acl.Topic, name)
 			resp.Topics = append(resp.Topics, out)
 			continue
+		}
+		if !r.room(elementBytes * min(left, len(t.Partitions))) {
+			return now(nil)
 		}
 		out, next := s.describedTopic(r, view, t, int(from), left)
 		left, from = left-len(out.Partitions), 0

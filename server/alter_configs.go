@@ -51,7 +51,7 @@ func (s *Server) alterInTurn(r *request, as []alteration, validateOnly bool, ans
 	return inTurn(r, func(ctx context.Context) kmsg.Response {
 		out := make([]altered, len(as))
 		for i, err := range s.alterAll(ctx, r, as, validateOnly) {
-			out[i] = altered{as[i].configResource, s.failure(kmsg.Key(r.key), err), message(err)}
+			out[i] = altered{as[i].configResource, s.failure(kmsg.Key(r.key), err), r.message(err)}
 		}
 		return answer(out)
 	})

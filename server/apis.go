@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -41,7 +42,8 @@ type request struct {
 	// makes a large answer waits for it, so that a connection holds one at a time.
 	turn    chan struct{}
 	denials denials
-	telling *telling // the memory of the answer, where that is counted
+	telling *telling     // the memory of the answer, where that is counted
+	words   atomic.Int64 // bytes of the messages in it
 	arrived time.Time
 }
 

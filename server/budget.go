@@ -22,6 +22,7 @@ import (
 // whoever has waited for a while. Who waits for a half-read one has those cut off that are slow.
 type budget struct {
 	limit int64
+	exact bool     // who has waited for a while does not exceed the limit beside others
 	mu    struct { // read and written by every connection's reader
 		sync.Mutex
 		used    int64         // by all
@@ -144,7 +145,7 @@ func (c *claim) press(n int64) {
 	b := c.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.patient = true
+	c.patient = !b.exact
 	now := time.Now()
 	if first := b.mu.sending.Front(); first != nil {
 		if a := first.Value.(*claim); a.since.Before(now.Add(-slowReader)) {

@@ -110,7 +110,7 @@ var brokerKeys = []configKey{
 
 	number("queued.max.request.bytes", "67108864", 1, math.MaxInt64, "Bytes of requests held in memory at once.",
 		func(c *Config, n int64) { c.QueuedMaxBytes = n }),
-	number("queued.max.response.bytes", "67108864", 1, math.MaxInt64, "Bytes of records held in memory at once on their way to consumers: what does not fit is sent from its file. As much again for long answers that describe or list: what does not fit waits.",
+	number("queued.max.response.bytes", "67108864", 1, math.MaxInt64, "Bytes of records held in memory at once on their way to consumers: what does not fit is sent from its file. As much again for other long answers: what does not fit waits.",
 		func(c *Config, n int64) { c.AnswersMaxBytes = n }),
 	number("socket.request.max.bytes", "104857600", 1, math.MaxInt32, "Largest request.",
 		func(c *Config, n int64) { c.RequestMaxBytes = n }),

@@ -80,6 +80,9 @@ var inner = map[int16]bool{
 	kerr.NetworkException.Code: true,
 }
 
+// mostWords is about how many bytes the messages of an answer with many parts have.
+const mostWords = 64 << 10
+
 // message is what stands beside an error code in answers that have room for it: the
 // code's own words, which clients know, are left out where others follow.
 func message(err error) *string {
@@ -102,4 +105,21 @@ func message(err error) *string {
 func ownWords(code int16) *string {
 	s := kerr.ErrorForCode(code).Error()
 	return &s
+}
+
+// message is that of one part of an answer with many: when all of them together are long, the
+// codes have to do, for which clients have words of their own.
+func (r *request) message(err error) *string {
+	if err == nil || r.words.Load() > mostWords {
+		return nil
+	}
+	return r.bounded(message(err))
+}
+
+// bounded is such a message, or nil.
+func (r *request) bounded(m *string) *string {
+	if m == nil || r.words.Add(int64(len(*m))) > mostWords {
+		return nil
+	}
+	return m
 }

@@ -77,6 +77,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		quota:   quota.New(cfg.Quota),
 		stop:    make(chan struct{}), disk: substrate.NewLane(1), authorizer: newAuthorizer(cfg, log),
 	}
+	s.told.exact = true
 	m.watchTopics(func(topic string) bool { return backend.View().Topic(topic) != nil })
 	m.registry.MustRegister(s.fetches.metrics()...)
 	s.mu.conns, s.mu.from, s.mu.at = map[*conn]struct{}{}, map[netip.Addr]int64{}, make([]int64, len(cfg.Listeners))
