@@ -114,8 +114,8 @@ func TestLargeRequestsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if used, least := s.decoded.mu.used, int64(16*len(raw)); used < least || used > 200*int64(len(raw)) || s.control.mu.used != 0 {
-			t.Errorf("%d bytes of a request hold %d, and %d to be read", len(raw), used, s.control.mu.used)
+		if used, least := s.decoded.mu.used, int64(16*len(raw)); used < least || used > 200*int64(len(raw)) || s.large.mu.used != 0 {
+			t.Errorf("%d bytes of a request hold %d, and %d to be read", len(raw), used, s.large.mu.used)
 		}
 		close(answer)
 		synctest.Wait()
@@ -178,6 +178,61 @@ func TestLargeRequestsShareMemory(t *testing.T) {
 			t.Errorf("%d bytes are held by requests that have gone", used)
 		}
 	})
+}
+
+// However many large requests wait for one another, others do not.
+func TestLargeRequestsHoldUpNoOthers(t *testing.T) {
+	old := apis
+	defer func() { apis = old }()
+	apis = before(api{key: kmsg.Metadata, max: 9, start: func(*Server, context.Context, *request) (reply, error) {
+		return later(func(ctx context.Context) (kmsg.Response, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}}, api{key: kmsg.Heartbeat, max: 4, start: func(_ *Server, _ context.Context, r *request) (reply, error) { return now(r.msg.ResponseKind()) }})
+	synctest.Test(t, func(t *testing.T) {
+		s := pipeServer(t, "queued.max.request.bytes=4000000")
+		for range 20 {
+			mine, theirs := net.Pipe()
+			s.take(0, theirs)
+			go func() {
+				_, _ = mine.Write(frame(largeMetadata(50_000), 1))
+				mine.Close()
+			}()
+			synctest.Wait()
+		}
+		for _, n := range []int{10, 5000, 30_000} {
+			req := kmsg.NewPtrHeartbeatRequest()
+			req.Group = string(make([]byte, n))
+			if took := answered(t, s, req); took != 0 {
+				t.Errorf("a request of %d bytes waits %v", n, took)
+			}
+		}
+	})
+}
+
+// What any request takes can be told.
+func TestWeighsEveryRequest(t *testing.T) {
+	for i := range apis {
+		a := &apis[i]
+		for v := max(a.min, a.works); v <= a.max; v++ {
+			msg := kmsg.RequestForKey(int16(a.key))
+			msg.SetVersion(v)
+			least := int64(11)
+			if msg.IsFlexible() {
+				setTag(msg, 999, []byte("t"))
+				least += tagBytes
+			}
+			if got := weighs(a, msg, 10); got < least || got > 10+fetchTimes*1000 {
+				t.Errorf("%s version %d weighs %d", kmsg.NameForKey(msg.Key()), v, got)
+			}
+		}
+	}
+	req := largeMetadata(1000)
+	req.Topics[7].Topic = kmsg.StringPtr(string(make([]byte, 5000)))
+	if got, least := weighs(&metadataAPI, req, 0), int64(1000*48+5000); got < least || got > 2*least {
+		t.Errorf("1000 topics weigh %d", got)
+	}
 }
 
 // A message without a request around it that claims more than it may have of what waits ends its

@@ -262,7 +262,7 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 		return nil, err
 	}
 	c.s.metrics.bytesIn.Add(float64(h.size) + 4)
-	decoded, err := c.decoding(len(rest), claim, weight)
+	decoded, err := c.decoding(h, len(rest), claim, weight)
 	if err != nil {
 		return nil, err
 	}
@@ -294,10 +294,19 @@ func (c *conn) admit(a *api, h head) (claim *claim, weight int64, err error) {
 	if err := c.awaitUndone(h.size); err != nil {
 		return nil, 0, err
 	}
+	weight = controlWeight
 	if k := kmsg.Key(h.key); k == kmsg.SASLHandshake || k == kmsg.SASLAuthenticate {
-		return c.s.control.begin(), saslWeight, nil
+		weight = saslWeight
 	}
-	return c.s.control.begin(), controlWeight, nil
+	return c.s.incoming(h.size).begin(), weight, nil
+}
+
+// incoming is the budget of a request without records that is read.
+func (s *Server) incoming(size int32) *budget {
+	if large(size) {
+		return s.large
+	}
+	return s.control
 }
 
 // large reports whether a request of that size without records is not read ahead.
@@ -318,14 +327,18 @@ func (c *conn) awaitUndone(size int32) error {
 	return cmp.Or(err, c.deadline(pieceTimeout))
 }
 
-// decoding claims what a request may take once it is decoded, of a budget of its own, so that
-// small ones, whose claim has that in it already, never wait for large ones.
-func (c *conn) decoding(n int, read *claim, weight int64) (*claim, error) {
+// decoding claims what a request may take once it is decoded, of budgets of their own: requests
+// that fit the buffer, whose claim has that in it already, wait for no others, and those that are
+// not large for no large ones, which may keep theirs for a while.
+func (c *conn) decoding(h head, n int, read *claim, weight int64) (*claim, error) {
 	most := int64(n) * weight
 	if read.n >= most {
 		return nil, nil
 	}
-	d := c.s.decoded.begin()
+	d := c.s.decoding.begin()
+	if large(h.size) {
+		d = c.s.decoded.begin()
+	}
 	return d, d.take(c.ctx, most, true)
 }
 

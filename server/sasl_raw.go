@@ -33,7 +33,8 @@ func (c *conn) nextToken(br *bufio.Reader) (*pending, error) {
 	if err := c.awaitUndone(h.size); err != nil {
 		return nil, err
 	}
-	claim := c.s.control.begin()
+	claim := c.s.incoming(h.size).begin()
+	claim.cut = c.tooSlow
 	defer claim.release()
 	token, err := readRest(c.ctx, br, int(h.size), claim, 1, c.extend)
 	if err != nil {

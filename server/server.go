@@ -23,18 +23,21 @@ type Server struct {
 	log       *slog.Logger
 	metrics   *metrics
 
-	queued  *budget                    // bytes of requests that carry records
-	control *budget                    // bytes of the others, and of small ones while they are decoded
-	decoded *budget                    // of large ones, while they are decoded
-	told    *budget                    // bytes of long answers, but for fetches
-	answers *answers                   // bytes of records in answers
-	verify  atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
-	fetches *fetchCache
-	beats   beats
-	sasl    map[string]*saslListener // of the listeners that have it
-	quota   *quota.Manager
-	refused atomic.Int64   // connections that are about to be closed: see admit
-	disk    substrate.Lane // of looks at the volume's size
+	queued *budget // bytes of requests that carry records
+	// Of the others, those that are not large, while they are read, and if they fit the buffer
+	// while they are decoded; and what is decoded of the rest of them.
+	control, decoding *budget
+	// Large ones, while they are read; and what is decoded of them, until they are answered.
+	large, decoded *budget
+	told           *budget                    // bytes of long answers, but for fetches
+	answers        *answers                   // bytes of records in answers
+	verify         atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
+	fetches        *fetchCache
+	beats          beats
+	sasl           map[string]*saslListener // of the listeners that have it
+	quota          *quota.Manager
+	refused        atomic.Int64   // connections that are about to be closed: see admit
+	disk           substrate.Lane // of looks at the volume's size
 
 	refusals   seldom          // what is logged of handshakes that fail
 	ends       [endings]seldom // and of connections that end for a reason
@@ -70,7 +73,8 @@ type Server struct {
 func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m *metrics, log *slog.Logger) *Server {
 	s := &Server{
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
-		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes), decoded: newBudget(cfg.QueuedMaxBytes),
+		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes), decoding: newBudget(cfg.QueuedMaxBytes / 2),
+		large: newBudget(cfg.QueuedMaxBytes / 2), decoded: newBudget(cfg.QueuedMaxBytes),
 		told:    newBudget(cfg.AnswersMaxBytes),
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),

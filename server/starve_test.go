@@ -100,7 +100,7 @@ func TestHalfRequestsHoldUpNobody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := pipeServer(t)
 			mine := half(s, tc.key, tc.version, tc.size, tc.sent)
-			if held := max(s.queued.mu.used, s.control.mu.used); held < int64(tc.sent) || held > 2*int64(tc.sent)+writePiece {
+			if held := s.queued.mu.used + s.large.mu.used; held < int64(tc.sent) || held > 4*int64(tc.sent)+2*writePiece {
 				t.Errorf("%s: %d bytes are held for %d", name, held, tc.sent)
 			}
 			for _, req := range []kmsg.Request{kmsg.NewPtrHeartbeatRequest(), kmsg.NewPtrBrokerHeartbeatRequest(), commit, produce} {
