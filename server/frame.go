@@ -16,8 +16,10 @@ import (
 const (
 	// headBytes is what every request starts with: key, version, correlation ID.
 	headBytes = 8
-	// growth is how many times what has come a request is given for the rest, up to a MiB more.
-	growth = 8
+	// growth is how many times what has come a request is given for the rest, up to mostGrowth more,
+	// or as much again.
+	growth     = 8
+	mostGrowth = 2 << 20
 	// controlMax bounds a request that carries no records.
 	controlMax = 4 << 20
 	// controlWeight is what a byte of such a request may cost in memory once it is decoded,
@@ -74,7 +76,7 @@ func readRest(ctx context.Context, r *bufio.Reader, n int, c *claim, weight int6
 		}
 		to, each := len(buf)+arrived, weight
 		if arrived < n {
-			to = min(n, max(to, len(buf)+min(len(buf)*(growth-1), max(len(buf), writePiece))))
+			to = min(n, max(to, len(buf)+min(len(buf)*(growth-1), max(len(buf), mostGrowth))))
 			each = min(weight, saslWeight)
 		}
 		if err := c.take(ctx, int64(to-len(buf))*each, arrived == n); err != nil {
