@@ -75,6 +75,7 @@ func TestLargeRequestsAreNotReadAhead(t *testing.T) {
 				}
 			}()
 			time.Sleep(2 * pieceTimeout) // who waits for an answer has time for its next request
+			synctest.Wait()
 			if len(started) != tc.first {
 				t.Errorf("%s: %v are started while an earlier one is not answered", name, started)
 			}
@@ -83,6 +84,7 @@ func TestLargeRequestsAreNotReadAhead(t *testing.T) {
 			for range len(tc.behind) + 1 {
 				c.receive()
 			}
+			synctest.Wait()
 			if len(started) != len(tc.behind) {
 				t.Errorf("%s: %v were started in the end", name, started)
 			}
@@ -174,6 +176,7 @@ func TestLargeRequestsShareMemory(t *testing.T) {
 		first.Close()
 		second.Close()
 		time.Sleep(2 * listenTime)
+		synctest.Wait()
 		if used := s.decoded.mu.used; used != 0 {
 			t.Errorf("%d bytes are held by requests that have gone", used)
 		}
