@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -257,6 +259,99 @@ func TestLargeTokenHasItsTime(t *testing.T) {
 		c.ended()
 		if took := time.Since(began); took > authTimeout {
 			t.Errorf("after %v", took)
+		}
+	})
+}
+
+// What a request was is let go once there is an answer, though that has to wait for others.
+func TestAnsweredRequestsAreLetGo(t *testing.T) {
+	old := apis
+	defer func() { apis = old }()
+	var held []weak.Pointer[[1 << 20]byte]
+	var asked []*request
+	apis = before(api{key: kmsg.Heartbeat, max: 4, start: func(*Server, context.Context, *request) (reply, error) {
+		return later(func(ctx context.Context) (kmsg.Response, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}}, api{key: kmsg.Produce, max: 13, records: true, start: func(_ *Server, _ context.Context, r *request) (reply, error) {
+		large := new([1 << 20]byte)
+		held, asked = append(held, weak.Make(large)), append(asked, r)
+		resp := r.msg.ResponseKind()
+		if len(held) == 1 {
+			return now(resp)
+		}
+		return later(func(context.Context) (kmsg.Response, error) {
+			large[0] = 1
+			return resp, nil
+		})
+	}})
+	synctest.Test(t, func(t *testing.T) {
+		s := pipeServer(t)
+		mine, theirs := net.Pipe()
+		s.take(0, theirs)
+		for _, req := range []kmsg.Request{kmsg.NewPtrHeartbeatRequest(), produceReq(-1, "t", newBatch(nil, "a")), produceReq(-1, "t", newBatch(nil, "b"))} {
+			if _, err := mine.Write(frame(req, 1)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		runtime.GC()
+		for i, r := range asked {
+			if r.msg != nil || held[i].Value() != nil {
+				t.Errorf("request %d is kept until its answer's turn", i)
+			}
+		}
+		if len(asked) != 2 {
+			t.Errorf("%d requests", len(asked))
+		}
+		mine.Close()
+	})
+}
+
+// A large fetch that waits is answered at once when others wait for the room that it has.
+func TestLargeFetchesMakeRoom(t *testing.T) {
+	old := apis
+	defer func() { apis = old }()
+	apis = before(api{key: kmsg.Fetch, max: 18, start: func(_ *Server, _ context.Context, r *request) (reply, error) {
+		return later(func(ctx context.Context) (kmsg.Response, error) {
+			select {
+			case <-r.hurry:
+				return r.msg.ResponseKind(), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+	}})
+	synctest.Test(t, func(t *testing.T) {
+		s := pipeServer(t, "queued.max.request.bytes=4000000")
+		req := kmsg.NewPtrFetchRequest()
+		req.Version, req.Topics = 12, []kmsg.FetchRequestTopic{kmsg.NewFetchRequestTopic()}
+		for range 2000 {
+			req.Topics[0].Partitions = append(req.Topics[0].Partitions, kmsg.NewFetchRequestTopicPartition())
+		}
+		began, took := time.Now(), make(chan time.Duration, 2)
+		var ncs []net.Conn
+		for range cap(took) {
+			mine, theirs := net.Pipe()
+			ncs = append(ncs, mine)
+			s.take(0, theirs)
+			go func() {
+				_, _ = mine.Write(frame(req, 1))
+				_, _ = mine.Read(make([]byte, 1))
+				took <- time.Since(began)
+			}()
+			synctest.Wait()
+		}
+		if at := <-took; at != pressAfter {
+			t.Errorf("the first is answered after %v", at)
+		}
+		synctest.Wait()
+		if len(took) > 0 {
+			t.Error("the second does not wait")
+		}
+		for _, nc := range ncs {
+			nc.Close()
 		}
 	})
 }

@@ -45,6 +45,8 @@ type request struct {
 	telling *telling     // the memory of the answer, where that is counted
 	words   atomic.Int64 // bytes of the messages in it
 	arrived time.Time
+	unknown bool          // its version is not served, or it is no request
+	hurry   chan struct{} // closed when others wait for what a fetch that waits has, nil if it has little
 }
 
 // reply answers a request: at once with resp, or with what wait returns. Neither

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,8 @@ import (
 //     comes to its end.
 //
 // What is used is never more than the limit, half of it, and one request; and one more, of
-// whoever has waited for a while. Who waits for a half-read one has those cut off that are slow.
+// whoever has waited for a while. Who waits for a half-read one has those cut off that are slow,
+// or stand still, and large ones leave some of their half to small ones.
 type budget struct {
 	limit int64
 	exact bool     // who has waited for a while does not exceed the limit beside others
@@ -29,6 +31,7 @@ type budget struct {
 		whole   int64         // by requests that were read to their end: given back without further reading
 		reading list.List     // of *claim, oldest first: those that are half read, since they first took something
 		sending list.List     // of *claim, oldest first: answers that are on their way
+		cut     time.Time     // when one was last cut off that was slow, but did not stand still
 		changed chan struct{} // closed, and renewed, when something was given back
 	}
 }
@@ -36,8 +39,11 @@ type budget struct {
 const (
 	// pressAfter is how long a claim waits until it presses, and until it does again.
 	pressAfter = time.Second
-	// slowSender is how long a request may be half read while others wait for its room.
+	// slowSender is how long a request may be half read while others wait for its room, and
+	// standStill how long with less than leastRate bytes a second.
 	slowSender = 10 * time.Second
+	standStill = 2 * time.Second
+	leastRate  = 64 << 10
 )
 
 var errSlowSender = errors.New("a request came slowly, and others waited for its room")
@@ -55,9 +61,17 @@ type claim struct {
 	since time.Time
 	// cut ends what it is of, if that is slow; nil if it may take its time.
 	cut func()
+	// hurry has an answer be made at once that may wait, if it is not nil.
+	hurry func()
 	// waits is since when it waits for room, waited that it had to, patient that it did for a while.
 	waits           time.Time
 	waited, patient bool
+	// size is the bytes of a request as it said; came those that have been read since it was
+	// half read, of which it had seen at seenAt, if that was looked at.
+	size   int64
+	came   atomic.Int64
+	seen   int64
+	seenAt time.Time
 }
 
 func newBudget(limit int64) *budget {
@@ -108,6 +122,7 @@ func (c *claim) tryTake(n int64, whole bool) (<-chan struct{}, bool) {
 	if !c.waits.IsZero() {
 		c.since = c.since.Add(time.Since(c.waits))
 		c.waits, c.waited = time.Time{}, true
+		c.seenAt = time.Time{}
 	}
 	b.mu.used += n
 	if c.n += n; c.elem == nil {
@@ -120,13 +135,29 @@ func (c *claim) tryTake(n int64, whole bool) (<-chan struct{}, bool) {
 func (c *claim) room(n int64) bool {
 	b := c.b
 	if c.elem != nil && !c.oldest() {
-		return b.half()+n <= b.limit/2 && b.mu.whole+b.half()+n <= b.limit
+		return c.roomOfHalf(n) && b.mu.whole+b.half()+n <= b.limit
 	}
 	mine := n
 	if c.elem != nil {
 		mine += c.n
 	}
 	return b.mu.whole+mine <= b.limit || b.mu.whole == 0 || c.patient && b.mu.whole <= b.limit
+}
+
+// roomOfHalf reports whether half-read requests leave it room for n more. The larger it is, the
+// more it leaves itself to smaller ones.
+func (c *claim) roomOfHalf(n int64) bool {
+	half := c.b.limit / 2
+	most := half
+	switch {
+	case c.size > 1<<20:
+		most -= half / 2
+	case c.size > 128<<10:
+		most -= half / 4
+	case c.size > 16<<10:
+		most -= half / 8
+	}
+	return c.b.half()+n <= most
 }
 
 func (c *claim) oldest() bool { return c.b.mu.reading.Front() == c.elem }
@@ -147,6 +178,12 @@ func (c *claim) press(n int64) {
 	defer b.mu.Unlock()
 	c.patient = !b.exact
 	now := time.Now()
+	for e := b.mu.sending.Front(); e != nil; e = e.Next() {
+		if a := e.Value.(*claim); a.hurry != nil {
+			a.hurry()
+			a.hurry, a.since = nil, now
+		}
+	}
 	if first := b.mu.sending.Front(); first != nil {
 		if a := first.Value.(*claim); a.since.Before(now.Add(-slowReader)) {
 			b.mu.sending.Remove(first)
@@ -154,16 +191,39 @@ func (c *claim) press(n int64) {
 			a.cut()
 		}
 	}
-	if c.elem == nil || c.oldest() || b.half()+n <= b.limit/2 {
+	if c.elem == nil || c.oldest() || c.roomOfHalf(n) {
 		return
 	}
 	for e := b.mu.reading.Front(); e != nil; e = e.Next() {
 		r := e.Value.(*claim)
-		if r.cut != nil && r.waits.IsZero() && r.since.Before(now.Add(-slowSender)) {
-			r.cut()
-			r.cut = nil
+		if r.cut == nil || !r.waits.IsZero() {
+			continue
 		}
+		slow := r.since.Before(now.Add(-slowSender)) && !b.mu.cut.After(now.Add(-pressAfter))
+		if !r.standsStill(now) {
+			if !slow {
+				continue
+			}
+			b.mu.cut = now // of those that go on, one at a time: the next may not have to
+		}
+		r.cut()
+		r.cut = nil
 	}
+}
+
+// standsStill reports whether next to nothing came of it for a while. The caller holds mu.
+func (c *claim) standsStill(now time.Time) bool {
+	came, past := c.came.Load(), now.Sub(c.seenAt)
+	switch {
+	case c.seenAt.IsZero():
+		c.seen, c.seenAt = came, now
+		return false
+	case past < standStill:
+		return false
+	}
+	still := float64(came-c.seen) < leastRate*past.Seconds()
+	c.seen, c.seenAt = came, now
+	return still
 }
 
 // received says that its bytes have come, though it is half read still as far as others go.

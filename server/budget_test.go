@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,8 +180,8 @@ func TestBudgetPatience(t *testing.T) {
 	})
 }
 
-// Half-read requests that are slow are cut off once others wait for their room, and not before;
-// those that wait themselves are not.
+// Half-read requests that are slow are cut off once others wait for their room, and not before,
+// and no more than have to be; those that wait themselves are not.
 func TestBudgetCutsSlowSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
@@ -201,7 +202,7 @@ func TestBudgetCutsSlowSenders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if want := 5*slowSender + pressAfter; cut[0] != want || cut[1] != want || cut[2] != 0 || time.Since(began) != want {
+		if want := 5*slowSender + pressAfter; cut[0] != want || cut[1] != 0 || cut[2] != 0 || time.Since(began) != want {
 			t.Errorf("cut off after %v, and what waited has its room after %v", cut, time.Since(began))
 		}
 		if claims[2].since.Sub(began) != 5*slowSender+pressAfter || !claims[2].waited {
@@ -209,4 +210,69 @@ func TestBudgetCutsSlowSenders(t *testing.T) {
 		}
 		claims[2].release()
 	})
+}
+
+// A half-read request of which next to nothing comes is cut off soon once another waits, and one
+// that comes as fast as it should is not.
+func TestBudgetCutsWhatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		began := time.Now()
+		cut := make([]time.Duration, 3)
+		var claims []*claim
+		for i, n := range []int64{200, 30, 20} {
+			c := b.begin()
+			c.cut = func() {
+				cut[i] = time.Since(began)
+				go c.release()
+			}
+			if err := c.take(t.Context(), n, false); err != nil {
+				t.Fatal(err)
+			}
+			claims = append(claims, c)
+		}
+		comes, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ; comes.Err() == nil; time.Sleep(time.Second / 10) {
+				claims[1].came.Add(leastRate / 11)
+				claims[2].came.Add(leastRate / 9)
+			}
+		})
+		last := b.begin()
+		if err := last.take(t.Context(), 10, false); err != nil {
+			t.Fatal(err)
+		}
+		if want := pressAfter + standStill; cut[0] != want || cut[1] != want || cut[2] != 0 || time.Since(began) != want {
+			t.Errorf("cut off after %v, and what waited has its room after %v", cut, time.Since(began))
+		}
+		last.release()
+		claims[2].release()
+		stop()
+		wg.Wait()
+		synctest.Wait()
+		if b.mu.used != 0 || b.mu.reading.Len() != 0 {
+			t.Errorf("%d used, %d reading", b.mu.used, b.mu.reading.Len())
+		}
+	})
+}
+
+// Large half-read requests leave room to small ones.
+func TestBudgetSizesAreApart(t *testing.T) {
+	b := newBudget(800)
+	try := func(size, n int64) bool {
+		c := b.begin()
+		c.size = size
+		_, ok := c.tryTake(n, false)
+		return ok
+	}
+	try(0, 1) // the oldest
+	for _, step := range []struct {
+		size, n int64
+		ok      bool
+	}{{2 << 20, 200, true}, {2 << 20, 1, false}, {1 << 20, 100, true}, {1 << 20, 1, false}, {128 << 10, 50, true}, {128 << 10, 1, false}, {16 << 10, 50, true}, {16 << 10, 1, false}} {
+		if try(step.size, step.n) != step.ok {
+			t.Errorf("one of %d bytes takes %d: %v", step.size, step.n, !step.ok)
+		}
+	}
 }

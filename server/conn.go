@@ -119,7 +119,7 @@ func (p *pending) forget() {
 
 // made lets go of what the request was, once the answer is made.
 func (p *pending) made() {
-	p.req.msg, p.reply, p.resp = nil, reply{}, nil
+	p.reply, p.resp = reply{}, nil
 }
 
 var errLongHeld = errors.New("a large request took long, and others waited for its room")
@@ -270,6 +270,10 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 		decoded.release()
 	} else if decoded != nil {
 		p.held = decoded
+		if a.key == kmsg.Fetch {
+			p.req.hurry = make(chan struct{})
+			decoded.hurry = func() { close(p.req.hurry) }
+		}
 		decoded.send(weighs(a, p.req.msg, len(rest)), time.Now(), func() { c.cancel(errLongHeld) })
 	}
 	if p != nil {
@@ -282,7 +286,7 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 func (c *conn) admit(a *api, h head) (claim *claim, weight int64, err error) {
 	defer func() {
 		if claim != nil {
-			claim.cut = c.tooSlow
+			claim.cut, claim.size = c.tooSlow, int64(h.size)
 		}
 	}()
 	if a.records {
@@ -298,15 +302,18 @@ func (c *conn) admit(a *api, h head) (claim *claim, weight int64, err error) {
 	if k := kmsg.Key(h.key); k == kmsg.SASLHandshake || k == kmsg.SASLAuthenticate {
 		weight = saslWeight
 	}
-	return c.s.incoming(h.size).begin(), weight, nil
+	return c.incoming(h.size).begin(), weight, nil
 }
 
 // incoming is the budget of a request without records that is read.
-func (s *Server) incoming(size int32) *budget {
-	if large(size) {
-		return s.large
+func (c *conn) incoming(size int32) *budget {
+	switch {
+	case !c.auth.trusted():
+		return c.s.strangers
+	case large(size):
+		return c.s.large
 	}
-	return s.control
+	return c.s.control
 }
 
 // large reports whether a request of that size without records is not read ahead.
@@ -399,7 +406,7 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 	r := &request{head: h, conn: c, principal: c.principal, from: c.host, subject: c.subject(), claim: claim, arrived: time.Now(), turn: make(chan struct{}), asked: h.version}
 	p = &pending{req: r, claim: claim}
 	if h.key == kmsg.ApiVersions.Int16() && !c.serves(a, h.version) {
-		p.resp = apiVersionsTooNew()
+		r.unknown, p.resp = true, apiVersionsTooNew()
 		return p, nil
 	}
 	defer func() { // before anything more is read, and whatever comes of it
@@ -427,7 +434,8 @@ func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err
 // launch runs the waiting part of a request beside the others.
 func (c *conn) launch(p *pending) {
 	wait := p.reply.wait
-	if wait == nil {
+	if p.reply.wait = nil; wait == nil {
+		p.req.msg = nil
 		p.claim.release()
 		return
 	}
@@ -436,6 +444,7 @@ func (c *conn) launch(p *pending) {
 		defer close(p.done)
 		defer p.claim.release()
 		defer c.recovered(p.req.head, &p.err)
+		defer func() { p.req.msg = nil }() // its answer may have to wait for others
 		p.resp, p.err = wait(c.work)
 	})
 }
@@ -519,7 +528,7 @@ func (c *conn) answer(p *pending) (err error) {
 	if p.resp == nil {
 		return nil
 	}
-	if p.req.msg != nil {
+	if !p.req.unknown {
 		p.resp.SetVersion(p.req.version)
 	}
 	if f, ok := p.resp.(*fetchAnswer); ok {

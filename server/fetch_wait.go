@@ -27,6 +27,8 @@ func (c *fetchCall) awaitRecords(ctx context.Context) {
 		case <-w.news:
 		case <-timer.C:
 			return
+		case <-c.asker.hurry:
+			return
 		case <-c.s.stop:
 			return
 		case <-ctx.Done():

@@ -88,10 +88,14 @@ func readRest(ctx context.Context, r *bufio.Reader, n int, c *claim, weight int6
 		}
 		next := slices.Grow(buf, to-len(buf))[:to]
 		for have := len(buf); have < to; {
-			m, err := io.ReadFull(r, next[have:min(have+writePiece-passed, to)])
+			m, err := r.Read(next[have:min(have+writePiece-passed, to)])
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
 			if err != nil {
 				return nil, err
 			}
+			c.came.Add(int64(m))
 			have += m
 			if passed += m; passed == writePiece {
 				passed = 0

@@ -89,7 +89,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 func (m *metrics) answered(r *request) {
 	name := kmsg.NameForKey(r.key)
 	version := strconv.Itoa(int(r.version))
-	if r.msg == nil {
+	if r.unknown {
 		version = "unknown"
 	}
 	m.requests.WithLabelValues(name, version).Inc()

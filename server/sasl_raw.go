@@ -33,14 +33,14 @@ func (c *conn) nextToken(br *bufio.Reader) (*pending, error) {
 	if err := c.awaitUndone(h.size); err != nil {
 		return nil, err
 	}
-	claim := c.s.incoming(h.size).begin()
-	claim.cut = c.tooSlow
+	claim := c.incoming(h.size).begin()
+	claim.cut, claim.size = c.tooSlow, int64(h.size)
 	defer claim.release()
 	token, err := readRest(c.ctx, br, int(h.size), claim, 1, c.extend)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{head: h, conn: c, principal: c.principal, claim: claim, arrived: time.Now(), turn: make(chan struct{})}
+	r := &request{head: h, conn: c, principal: c.principal, claim: claim, arrived: time.Now(), turn: make(chan struct{}), unknown: true}
 	p := &pending{req: r, claim: claim}
 	answer, who, _, err := c.auth.step(token, time.Now())
 	if err != nil {

@@ -29,6 +29,7 @@ type Server struct {
 	control, decoding *budget
 	// Large ones, while they are read; and what is decoded of them, until they are answered.
 	large, decoded *budget
+	strangers      *budget                    // of those who have not said who they are, while they are read
 	told           *budget                    // bytes of long answers, but for fetches
 	answers        *answers                   // bytes of records in answers
 	verify         atomic.Pointer[verifyTxns] // of tests; nil: the transaction's coordinator is asked
@@ -75,7 +76,7 @@ func Start(cfg *Config, clusterID string, backend Backend, lns []net.Listener, m
 		cfg: cfg, clusterID: clusterID, backend: backend, log: log, metrics: m, lns: lns,
 		queued: newBudget(cfg.QueuedMaxBytes), control: newBudget(cfg.QueuedMaxBytes), decoding: newBudget(cfg.QueuedMaxBytes / 2),
 		large: newBudget(cfg.QueuedMaxBytes / 2), decoded: newBudget(cfg.QueuedMaxBytes),
-		told:    newBudget(cfg.AnswersMaxBytes),
+		strangers: newBudget(cfg.QueuedMaxBytes / 4), told: newBudget(cfg.AnswersMaxBytes),
 		answers: &answers{limit: cfg.AnswersMaxBytes},
 		fetches: newFetchCache(int(cfg.FetchSessions), cfg.FetchSessionAge),
 		quota:   quota.New(cfg.Quota),

@@ -113,7 +113,7 @@ func TestHalfRequestsHoldUpNobody(t *testing.T) {
 	}
 }
 
-// Many that stop in the middle have the half of the memory that is for such. They are cut off when
+// Many that stop in the middle have most of the memory that is for such. They are cut off when
 // another has waited for a while, and not before.
 func TestManySlowSendersAreCut(t *testing.T) {
 	old := apis
@@ -124,15 +124,15 @@ func TestManySlowSendersAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pipeServer(t, "queued.max.request.bytes=1000000")
 		var slow []net.Conn
-		for range 20 {
+		for range 9 {
 			slow = append(slow, half(s, kmsg.Produce, 9, 50_000, 40_000))
 		}
-		if held := s.queued.mu.used; held < 500_000 || held > 550_000 {
+		if held := s.queued.mu.used; held < 400_000 || held > 500_000 {
 			t.Errorf("%d bytes are held by half-read requests", held)
 		}
-		time.Sleep(slowSender / 2)
+		time.Sleep(5 * time.Second)
 		produce := produceReq(-1, "t", newBatch(nil, string(make([]byte, 40_000))))
-		if took := answered(t, s, produce); took < slowSender/2 || took > slowSender/2+2*pressAfter {
+		if took := answered(t, s, produce); took != pressAfter+standStill {
 			t.Errorf("another waits %v", took)
 		}
 		synctest.Wait()
@@ -144,7 +144,7 @@ func TestManySlowSendersAreCut(t *testing.T) {
 			}
 			nc.Close()
 		}
-		if ended != 11 { // the others have found no room, and have waited, too
+		if ended != len(slow) {
 			t.Errorf("%d of %d slow senders were cut off", ended, len(slow))
 		}
 	})

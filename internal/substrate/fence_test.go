@@ -473,3 +473,33 @@ func TestOwnClaimIsNotAnothers(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestVolumeMadeMeanwhile: another broker makes the volume, and metadata on it, after this one has
+// looked for its ID.
+func TestVolumeMadeMeanwhile(t *testing.T) {
+	d, err := substrate.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := ""
+	v, err := substrate.OpenVolume(&faultfs.FS{FS: d, Hook: func(op faultfs.Op) faultfs.Fault {
+		if op.Name != "open" || made != "" {
+			return faultfs.Fault{}
+		}
+
+		other, err := substrate.OpenVolume(d, "")
+		if err == nil {
+			made, err = other.ID, other.Mkdir("meta")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return faultfs.Fault{Err: syscall.ENOENT} // as it was a moment ago
+	}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.ID != made {
+		t.Errorf("the volume's ID is %q, and another had made it %q", v.ID, made)
+	}
+}

@@ -28,10 +28,12 @@ func OpenVolume(fs FS, wantID string) (*Volume, error) {
 func (v *Volume) Init(wantID string) error {
 	id, err := v.readID()
 	if isNotExist(err) {
-		if err := v.checkEmpty(); err != nil {
-			return err
+		if err = v.checkEmpty(); err == nil {
+			id, err = v.makeID(wantID)
+		} else if made, again := v.readID(); !isNotExist(again) {
+			// Another has made the volume meanwhile: its ID is there before all else.
+			id, err = made, again
 		}
-		id, err = v.makeID(wantID)
 	}
 	if err != nil {
 		return err
