@@ -41,9 +41,9 @@ const (
 	pressAfter = time.Second
 	// slowSender is how long a request may be half read while others wait for its room, and
 	// standStill how long with less than leastRate bytes a second.
-	slowSender = 10 * time.Second
+	slowSender = 30 * time.Second
 	standStill = 2 * time.Second
-	leastRate  = 64 << 10
+	leastRate  = 16 << 10
 )
 
 var errSlowSender = errors.New("a request came slowly, and others waited for its room")
