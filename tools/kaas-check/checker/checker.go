@@ -118,6 +118,7 @@ func Check(h *history.History) *Report {
 			rep.Violations = append(rep.Violations, Violation{"told", op.Part, -1, h.Tell(op, -1), []int{i}})
 		}
 	}
+	comeLate(h, parts)
 	ts := transactionsOf(h, parts)
 	for _, p := range parts {
 		p.txns = ts

@@ -61,6 +61,23 @@ func (p *partition) add(i int, op *history.Op) {
 	}
 }
 
+// comeLate has what was sent to a topic, without an answer, be sent to every later one of the same
+// name: a Produce names it, and one that is held up on its way is for whichever there is then.
+func comeLate(h *history.History, parts []*partition) {
+	for later, to := range h.Parts {
+		for before, from := range h.Parts {
+			if from.Topic != to.Topic || from.Index != to.Index || from.Made >= to.Made {
+				continue
+			}
+			for value, i := range parts[before].sent {
+				if h.Ops[i].Part == int32(before) && h.Ops[i].Outcome == history.Unknown {
+					parts[later].sent[value] = i
+				}
+			}
+		}
+	}
+}
+
 // finally is whether an operation is of the final reading of everything.
 func finally(h *history.History, op *history.Op) bool {
 	proc := &h.Procs[op.Proc]

@@ -70,3 +70,24 @@ func TestStoriesOfRecordsComeFirst(t *testing.T) {
 		t.Errorf("%v first, %d of %d of records", rep.Violations[0].Rule, rep.OfRecords(), rep.Total())
 	}
 }
+
+// TestLateRecordsOfATopicBefore: what was sent to a topic may come to the next of its name, unless it
+// was acknowledged.
+func TestLateRecordsOfATopicBefore(t *testing.T) {
+	const s = int64(1e9)
+	for outcome, want := range map[history.Outcome]int{history.Unknown: 0, history.OK: 1} {
+		late := history.Value(1, 1)
+		rep := Check(&history.History{
+			Procs: []history.Proc{{Name: "nemesis"}, {Name: "writer", Role: history.Plain}, {Name: "reader", Role: history.Final}},
+			Parts: []history.Part{{Topic: "t"}, {Topic: "t", Made: 2}}, Logs: make([][]history.Record, 2),
+			Ops: []history.Op{
+				{Kind: history.Produce, Outcome: outcome, Proc: 1, Value: late, Offset: 0, Invoke: s, Complete: 2 * s},
+				{Kind: history.Observe, Outcome: history.OK, Proc: 2, Part: 1, Field: history.End, Offset: 1, Count: 1, Invoke: 7 * s, Complete: 8 * s, Last: [2]int64{7 * s, 8 * s}},
+				{Kind: history.Read, Outcome: history.OK, Proc: 2, Part: 1, Count: 1, Invoke: 8 * s, Complete: 9 * s, Records: []history.Record{{Value: late, Epoch: 2}}},
+			},
+		})
+		if rep.Count["unsent"] != want {
+			t.Errorf("%v: %v", outcome, rep.Count)
+		}
+	}
+}

@@ -70,7 +70,8 @@ func (t *trimmer) Stop(context.Context) {
 }
 
 // churn makes a topic, writes into it, reads it, deletes it, and makes it again under
-// the same name. A topic never has a record of one before it. The readers name it, and not
+// the same name. A topic never has a record of one before it, unless that was on its way still
+// and nobody was told of it. The readers name it, and not
 // its ID: a client that a broker which has stood still tells of the topic before would never
 // let go of that one's ID, as is its right.
 type churn struct {
