@@ -136,9 +136,11 @@ func (b *browser) await(expr string) {
 	}
 }
 
+// text is what an element says when what was changed before is drawn, which the next frame does.
 func (b *browser) text(id string) string {
 	b.t.Helper()
-	return eval[string](b, fmt.Sprintf(`document.getElementById(%q).innerText`, id))
+	return eval[string](b, fmt.Sprintf(`new Promise((done) =>
+		requestAnimationFrame(() => requestAnimationFrame(() => done(document.getElementById(%q).innerText))))`, id), chromedp.EvalAwaitPromise)
 }
 
 type span struct {
