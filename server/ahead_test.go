@@ -28,6 +28,16 @@ func largeMetadata(topics int) *kmsg.MetadataRequest {
 	return req
 }
 
+// unanswered is an API whose requests wait for as long as their connections live.
+func unanswered(key kmsg.Key, max int16) api {
+	return api{key: key, max: max, start: func(*Server, context.Context, *request) (reply, error) {
+		return later(func(ctx context.Context) (kmsg.Response, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}}
+}
+
 // theConn is the only connection of a server.
 func theConn(s *Server) (c *conn) {
 	s.mu.Lock()
@@ -136,12 +146,7 @@ func TestLargeRequestsAreForgotten(t *testing.T) {
 func TestLargeRequestsShareMemory(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
-	apis = before(api{key: kmsg.Metadata, max: 9, start: func(*Server, context.Context, *request) (reply, error) {
-		return later(func(ctx context.Context) (kmsg.Response, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-	}}, api{key: kmsg.Heartbeat, max: 4, start: func(_ *Server, _ context.Context, r *request) (reply, error) { return now(r.msg.ResponseKind()) }})
+	apis = before(unanswered(kmsg.Metadata, 9), api{key: kmsg.Heartbeat, max: 4, start: func(_ *Server, _ context.Context, r *request) (reply, error) { return now(r.msg.ResponseKind()) }})
 	synctest.Test(t, func(t *testing.T) {
 		s := pipeServer(t, "queued.max.request.bytes=4000000")
 		ask := func() (first net.Conn, ended chan error) {
@@ -189,12 +194,7 @@ func TestLargeRequestsShareMemory(t *testing.T) {
 func TestLargeRequestsHoldUpNoOthers(t *testing.T) {
 	old := apis
 	defer func() { apis = old }()
-	apis = before(api{key: kmsg.Metadata, max: 9, start: func(*Server, context.Context, *request) (reply, error) {
-		return later(func(ctx context.Context) (kmsg.Response, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-	}}, api{key: kmsg.Heartbeat, max: 4, start: func(_ *Server, _ context.Context, r *request) (reply, error) { return now(r.msg.ResponseKind()) }})
+	apis = before(unanswered(kmsg.Metadata, 9), api{key: kmsg.Heartbeat, max: 4, start: func(_ *Server, _ context.Context, r *request) (reply, error) { return now(r.msg.ResponseKind()) }})
 	synctest.Test(t, func(t *testing.T) {
 		s := pipeServer(t, "queued.max.request.bytes=4000000")
 		for range 20 {
@@ -269,12 +269,7 @@ func TestAnsweredRequestsAreLetGo(t *testing.T) {
 	defer func() { apis = old }()
 	var held []weak.Pointer[[1 << 20]byte]
 	var asked []*request
-	apis = before(api{key: kmsg.Heartbeat, max: 4, start: func(*Server, context.Context, *request) (reply, error) {
-		return later(func(ctx context.Context) (kmsg.Response, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-	}}, api{key: kmsg.Produce, max: 13, records: true, start: func(_ *Server, _ context.Context, r *request) (reply, error) {
+	apis = before(unanswered(kmsg.Heartbeat, 4), api{key: kmsg.Produce, max: 13, records: true, start: func(_ *Server, _ context.Context, r *request) (reply, error) {
 		large := new([1 << 20]byte)
 		held, asked = append(held, weak.Make(large)), append(asked, r)
 		resp := r.msg.ResponseKind()
