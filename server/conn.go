@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -282,123 +280,6 @@ func (c *conn) next(br *bufio.Reader) (p *pending, err error) {
 	return p, err
 }
 
-// admit opens a claim for a request's bytes and tells what each of them weighs.
-func (c *conn) admit(a *api, h head) (claim *claim, weight int64, err error) {
-	defer func() {
-		if claim != nil {
-			claim.cut, claim.size = c.tooSlow, int64(h.size)
-		}
-	}()
-	if a.records {
-		return c.s.queued.begin(), 1, nil
-	}
-	if h.size > controlMax {
-		return nil, 0, fmt.Errorf("%w: %d for %s", errSize, h.size, kmsg.NameForKey(h.key))
-	}
-	if err := c.awaitUndone(h.size); err != nil {
-		return nil, 0, err
-	}
-	weight = controlWeight
-	if k := kmsg.Key(h.key); k == kmsg.SASLHandshake || k == kmsg.SASLAuthenticate {
-		weight = saslWeight
-	}
-	return c.incoming(h.size).begin(), weight, nil
-}
-
-// incoming is the budget of a request without records that is read.
-func (c *conn) incoming(size int32) *budget {
-	switch {
-	case !c.auth.trusted():
-		return c.s.strangers
-	case large(size):
-		return c.s.large
-	}
-	return c.s.control
-}
-
-// large reports whether a request of that size without records is not read ahead.
-func large(size int32) bool { return size > largeControl }
-
-// awaitUndone waits until a request without records may be read: a large one until all before
-// it are answered.
-func (c *conn) awaitUndone(size int32) error {
-	var err error
-	switch {
-	case large(size):
-		err = c.awaitAnswers()
-	case c.undone.TryAcquire(int64(size)):
-		return nil
-	default:
-		err = c.undone.Acquire(c.ctx, int64(size))
-	}
-	return cmp.Or(err, c.deadline(pieceTimeout))
-}
-
-// decoding claims what a request may take once it is decoded, of budgets of their own: requests
-// that fit the buffer, whose claim has that in it already, wait for no others, and those that are
-// not large for no large ones, which may keep theirs for a while.
-func (c *conn) decoding(h head, n int, read *claim, weight int64) (*claim, error) {
-	most := int64(n) * weight
-	if read.n >= most {
-		return nil, nil
-	}
-	d := c.s.decoding.begin()
-	if large(h.size) {
-		d = c.s.decoded.begin()
-	}
-	return d, d.take(c.ctx, most, true)
-}
-
-// mostBytes bounds a request.
-func (c *conn) mostBytes() int64 {
-	if c.auth.trusted() {
-		return c.s.cfg.RequestMaxBytes
-	}
-	return min(c.auth.maxReceive, c.s.cfg.RequestMaxBytes)
-}
-
-// awaitRequest waits for a request's first byte, as long as a connection may idle.
-// One that waits for an answer does not idle.
-func (c *conn) awaitRequest(br *bufio.Reader) error {
-	for {
-		if err := c.awaitUnmuted(); err != nil {
-			return err
-		}
-		if err := c.deadline(c.s.cfg.MaxIdle); err != nil {
-			return err
-		}
-		_, err := br.Peek(1)
-		if err == nil && c.isMuted() > 0 { // since it began to wait
-			continue
-		}
-		if err == nil {
-			return c.deadline(pieceTimeout)
-		}
-		late := !c.auth.trusted() && !time.Now().Before(c.auth.until)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || c.open.Load() == 0 || c.s.draining() || late {
-			return err
-		}
-	}
-}
-
-func (c *conn) extend() { _ = c.deadline(pieceTimeout) }
-
-// deadline bounds the next read, but never lifts the end that drain has set, nor that of the
-// time that a client has to authenticate.
-func (c *conn) deadline(d time.Duration) error {
-	end := time.Now().Add(d)
-	if !c.auth.trusted() && c.auth.until.Before(end) {
-		end = c.auth.until
-	}
-	if err := c.nc.SetReadDeadline(end); err != nil {
-		return err
-	}
-	if c.s.draining() {
-		c.drain()
-	}
-	return nil
-}
-
 // start decodes a request and runs its handler's first part. A panic there is this
 // connection's end.
 func (c *conn) start(a *api, h head, rest []byte, claim *claim) (p *pending, err error) {
@@ -458,112 +339,4 @@ func (c *conn) recovered(h head, err *error) {
 		}
 		*err = fmt.Errorf("%s version %d: panic: %v", kmsg.NameForKey(h.key), h.version, v)
 	}
-}
-
-func (c *conn) runWriter() {
-	err := c.write()
-	if err == nil { // the queue is closed
-		err = c.ended
-	}
-	c.cancel(err)
-	c.finish()
-}
-
-// write answers in order until the reader has stopped and all is written.
-func (c *conn) write() error {
-	for p := range c.queue {
-		c.writing = p
-		close(p.req.turn)
-		if p.done != nil {
-			select {
-			case <-p.done:
-			case <-c.ctx.Done():
-				return c.ctx.Err()
-			}
-		}
-		if p.err != nil {
-			return p.err
-		}
-		if err := c.answer(p); err != nil {
-			return err
-		}
-		c.answered.Store(true)
-		if c.open.Add(-1) == 0 {
-			select {
-			case c.idle <- struct{}{}:
-			default: // it was told so before
-			}
-		}
-		p.held.release()
-		if !apiFor(p.req.key).records && !large(p.req.size) {
-			c.undone.Release(int64(p.req.size))
-		}
-	}
-	return nil
-}
-
-// finish gives what was read its turn though nobody is there for the answer: a member that
-// leaves its group and hangs up has left, as with Kafka. What waits for others has been told
-// of the end by its context.
-func (c *conn) finish() {
-	if c.writing != nil {
-		c.writing.forget()
-	}
-	for p := range c.queue {
-		close(p.req.turn)
-		p.forget()
-	}
-}
-
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-func (c *conn) answer(p *pending) (err error) {
-	defer c.recovered(p.req.head, &err)
-	c.s.metrics.answered(p.req)
-	p.req.auditRest()
-	if p.raw != nil {
-		return c.send(p.raw)
-	}
-	c.s.tellThrottle(p.req, p.resp)
-	if p.resp == nil {
-		return nil
-	}
-	if !p.req.unknown {
-		p.resp.SetVersion(p.req.version)
-	}
-	if f, ok := p.resp.(*fetchAnswer); ok {
-		p.made()
-		return c.answerFetch(p.req.correlationID, f)
-	}
-	buf := buffers.Get().(*[]byte)
-	*buf = appendResponse((*buf)[:0], p.req.correlationID, p.resp)
-	p.made()
-	defer p.drop()
-	if err := p.req.tells(len(*buf)); err != nil {
-		return err
-	}
-	p.held.release()
-	p.req.telling.made(cap(*buf))
-	c.s.metrics.bytesOut.Add(float64(len(*buf)))
-	err = c.send(*buf)
-	if cap(*buf) <= keepBuffer {
-		buffers.Put(buf)
-	}
-	return err
-}
-
-// send writes in pieces, each with its own deadline, so that a slow peer is told
-// from a dead one.
-func (c *conn) send(b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), writePiece)
-		if err := c.nc.SetWriteDeadline(time.Now().Add(pieceTimeout)); err != nil {
-			return err
-		}
-		if _, err := c.nc.Write(b[:n]); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
 }
