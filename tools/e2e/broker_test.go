@@ -281,15 +281,6 @@ func endOffset(ctx context.Context, adm *kadm.Client) int64 {
 	return -1
 }
 
-// bound is a time that something may take: as it is on a quiet machine, which the environment
-// tells, and three times it on one that may have other work.
-func bound(d time.Duration) time.Duration {
-	if os.Getenv("KAAS_E2E_EXACT") != "" {
-		return d
-	}
-	return 3 * d
-}
-
 // awaitEnd asks for the topic's end until it is told, or ctx ends.
 func awaitEnd(ctx context.Context, adm *kadm.Client) (end int64) {
 	for end = -1; end < 0 && ctx.Err() == nil; {

@@ -85,7 +85,7 @@ func TestClientsOutliveBrokers(t *testing.T) {
 		t.Logf("%s: %v", fault.name, time.Since(began).Round(time.Millisecond))
 		raiseStart(c)
 	}
-	watch.ended(t, 9)
+	watch.ended(t, 12)
 	for _, s := range streams {
 		s.ended()
 	}

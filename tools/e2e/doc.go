@@ -8,7 +8,7 @@
 //	KAAS_E2E=all go test ./tools/e2e    a missing tool is a failure; this is what .ci/run does
 //	KAAS_E2E_MB=200                     megabytes of text to send; 50 unless told otherwise
 //	KAAS_E2E_CLASSPATH=...              jars with the Java tools; java/pom.xml names them, Maven finds them
-//	KAAS_E2E_EXACT=1                    bounds of time and rates as they are, for a quiet machine; else wider ones
+//	KAAS_E2E_EXACT=1                    TestHostileClients and TestQuotaShared with their bounds as they are, for a quiet machine; else wider ones
 //	KAAS_E2E_SEED=N                     seed of what groups do by chance, as a run has printed it
 //	KAAS_E2E_EOS=90s                    for how long TestExactlyOnceOfAllMakes makes faults: 5 minutes where all is run, or 45 seconds
 //	KAAS_E2E_EOS_KILL=1                 it kills a broker that runs in ours' place, too, instead of asking it to end

@@ -24,7 +24,7 @@ const (
 	crowdMembers    = 8
 	crowdPartitions = 64
 	killEvery       = 10 * time.Second
-	mostSettle      = 5 * time.Second // after the last change, on a quiet machine
+	mostSettle      = 5 * time.Second // after the last change
 	settlePatience  = 3 * time.Minute // on a machine that has other work
 	mostTold        = 1 << 10         // of what a member said that does not settle
 )
@@ -268,7 +268,6 @@ func (c *crowd) settle() {
 // spoil that once or twice.
 func (c *crowd) settles(what string, change func()) {
 	var took []time.Duration
-	most := bound(mostSettle)
 	for range 3 {
 		change()
 		for len(c.members) > crowdMembers {
@@ -280,12 +279,12 @@ func (c *crowd) settles(what string, change func()) {
 			c.fail("not settled %v after %s: %s\n%s", settlePatience, what, wrong, c.standing())
 			return
 		}
-		if took = append(took, last.Round(time.Millisecond)); last <= most || c.deaf {
+		if took = append(took, last.Round(time.Millisecond)); last <= mostSettle || c.deaf {
 			c.l.t.Logf("group %s: settled %v after %s", c.name, took, what)
 			return
 		}
 	}
-	c.fail("settled %v after %s, want %v", took, what, most)
+	c.fail("settled %v after %s, want %v", took, what, mostSettle)
 }
 
 // whole waits until the group has its members, and each partition one of them. It tells how
